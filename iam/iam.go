@@ -97,7 +97,7 @@ func (v Values) byPlaceholder() map[string]string {
 
 var placeholder = regexp.MustCompile(`\$\{([^}]*)\}`)
 
-// Fill puts the values into a document. A placeholder without a value, or one that nobody knows, is an
+// Fill puts the values into a document. A placeholder without a value, or an unknown one, is an
 // error: a policy with an empty name in it would be refused by AWS, or worse, accepted. A value with a
 // wildcard, a quote or a placeholder in it would say something else than the document does.
 func Fill(d Document, v Values) (string, error) {

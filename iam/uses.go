@@ -48,6 +48,6 @@ func Uses() []Use {
 		{"ssm:GetParameter", "image aliases such as `al2023@latest`", unready + "`AMIsReady=Unknown`"},
 		{"pricing:GetProducts", "on-demand prices, unless `--isolated-vpc`", "an error in the log; decisions use the prices that Dovetail was built with"},
 		{"iam:ListInstanceProfiles", "profiles of classes that are gone", "an error in the log, and such profiles stay; " + stuck},
-		{"iam:GetInstanceProfile", "whether a profile exists and holds the role", "an error in the log: a profile that somebody deleted is not made again; " + stuck},
+		{"iam:GetInstanceProfile", "whether a profile exists and holds the role", "an error in the log: a profile that was deleted is not made again; " + stuck},
 	}
 }

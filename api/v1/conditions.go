@@ -18,7 +18,7 @@ const (
 	ConditionConsolidatable       = "Consolidatable"
 	ConditionDrifted              = "Drifted"
 	ConditionDisruptionReason     = "DisruptionReason"
-	ConditionDisruptionBlocked    = "DisruptionBlocked" // of our own: what keeps the node until somebody acts
+	ConditionDisruptionBlocked    = "DisruptionBlocked" // of our own: what keeps the node until a user acts
 	ConditionConsistentStateFound = "ConsistentStateFound"
 	ConditionDrained              = "Drained"
 	ConditionVolumesDetached      = "VolumesDetached"

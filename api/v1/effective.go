@@ -76,7 +76,7 @@ func (p *NodePool) Canonical(strict bool) (*NodePool, []reason.Reason) {
 	return out, notes.List
 }
 
-// moveExpireAfter moves expireAfter to its place in v1. The default of v1beta1 is no wish of the user
+// moveExpireAfter moves expireAfter to its place in v1. The default of v1beta1 is not a choice of the user
 // and equal to that of v1, so it goes without a word.
 func moveExpireAfter(spec *NodeClaimTemplateSpec, d *Disruption, notes *reason.Notes) {
 	const at = "spec.disruption.expireAfter"
@@ -120,7 +120,7 @@ func (r *NodeClassReference) canonicalize(at string, notes *reason.Notes) {
 	case !versioned || group == "": // no group in it; CV-05 reads that as absent
 	case r.Group == "" || r.Group == defaultNodeClassGroup:
 		// The schema fills group with its default even where apiVersion names another group, so a
-		// default group next to an apiVersion is nobody's wish.
+		// default group next to an apiVersion is not a choice of the user.
 		notes.Old("L-09", at+".apiVersion", old, "group: "+group)
 		r.Group = group
 	case r.Group != group:

@@ -103,7 +103,7 @@ func TestEffectiveNodePool(t *testing.T) {
 		"L-10 the new place wins": {
 			applied: strings.Replace(strictPool, "disruption: {", "disruption: {expireAfter: 2160h, ", 1), wantRules: "L-10",
 		},
-		"L-10 the default that v1beta1 filled in is no wish": {
+		"L-10 the default that v1beta1 filled in is no choice of the user": {
 			applied: strings.Replace(strings.Replace(strictPool, "expireAfter: 720h", "", 1), "disruption: {", "disruption: {expireAfter: 720h, ", 1),
 		},
 		"an empty list of budgets is no bound and stays": {

@@ -101,7 +101,7 @@ type NodeClaimTemplateSpec struct {
 	// +listType=atomic
 	// +optional
 	Taints []corev1.Taint `json:"taints,omitempty"`
-	// StartupTaints are on a node when it starts and are removed by somebody else; pods need not
+	// StartupTaints are on a node when it starts and are removed by another component; pods need not
 	// tolerate them, and the node counts as initialized once they are gone.
 	// +listType=atomic
 	// +optional

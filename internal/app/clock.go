@@ -110,7 +110,7 @@ func (c *clock) Start(ctx context.Context) error {
 	}
 }
 
-// clockChecked is a memory that voluntary disruption may act on only while the clock is right.
+// clockChecked is cluster state that voluntary disruption may act on only while the clock is right.
 type clockChecked struct {
 	*store.Store
 

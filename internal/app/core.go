@@ -32,6 +32,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/journal"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/metric"
+	"github.com/dovetail-sh/dovetail/internal/provision"
 	"github.com/dovetail-sh/dovetail/internal/report"
 	"github.com/dovetail-sh/dovetail/internal/solve"
 	"github.com/dovetail-sh/dovetail/internal/store"
@@ -39,9 +40,6 @@ import (
 
 // largestPlan is how many claims are written at once; the rest of a larger plan follows at the rate of the setting.
 const largestPlan = 1000
-
-// shortestNomination is how long a node is reserved for nominated pods at least (SC-52).
-const shortestNomination = 10 * time.Second
 
 // core is everything that is the same for every cloud.
 type core struct {
@@ -131,7 +129,7 @@ func (c *core) countLanded(asPlanned bool) {
 }
 
 // nomination is how long a node is reserved for nominated pods.
-func (c *core) nomination() time.Duration { return max(2*c.cfg.Batch.Max, shortestNomination) }
+func (c *core) nomination() time.Duration { return provision.NominationPeriod(c.cfg.Batch.Max) }
 
 // policy is how all plans are made.
 func (c *core) policy() solve.Policy {
@@ -161,7 +159,7 @@ func (c *core) lifeCycle() []registrant {
 		life.Nominate = (&claims.Nominator{Client: c.writer, Pods: c.store.Nominees, Metrics: c.metrics, Now: c.clock.time}).Nominate
 	}
 	reboots := c.reboots(queue)
-	life.Ending = (&nodes.ClaimTermination{Client: cl, Provider: c.cloud("nodeclaim.lifecycle"), Launched: life.Launched, Events: c.events, Metrics: c.metrics, Drains: drains, Now: c.clock.time}).Terminate
+	life.Terminate = (&nodes.ClaimTermination{Client: cl, Provider: c.cloud("nodeclaim.lifecycle"), Launched: life.Launched, Events: c.events, Metrics: c.metrics, Drains: drains, Now: c.clock.time}).Terminate
 	return []registrant{
 		life, queue,
 		&nodes.NodeTermination{Client: cl, Provider: c.cloud("node.termination"), Queue: queue, Events: c.events, Metrics: c.metrics, Classes: k, Workers: many, Drains: drains, Now: c.clock.time},

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// toldAgainAfter is how often a permission that is still missing is reported.
-	toldAgainAfter = 10 * time.Minute
+	// reportInterval is how often a permission that is still missing is reported.
+	reportInterval = 10 * time.Minute
 	// deniedLately is longer than the back-off of an informer, so that a right that is missing is seen as missing between
 	// two attempts.
 	deniedLately = 2 * time.Minute
@@ -38,8 +38,8 @@ type denials struct {
 
 // denied is a right that is missing.
 type denied struct {
-	request    string // the last one that was forbidden
-	told, last time.Time
+	request        string // the last one that was forbidden
+	reported, last time.Time
 }
 
 func newDenials(log logr.Logger) *denials {
@@ -92,10 +92,10 @@ func (d *denials) recordDenial(denial rights.Denial, request string) {
 		d.seen[denial] = was
 	}
 	was.request, was.last = request, now
-	if !was.told.IsZero() && now.Sub(was.told) < toldAgainAfter {
+	if !was.reported.IsZero() && now.Sub(was.reported) < reportInterval {
 		return
 	}
-	was.told = now
+	was.reported = now
 	if right.Vital {
 		d.log.Error(errors.New("forbidden"), denial.Warning())
 		return

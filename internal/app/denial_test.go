@@ -94,7 +94,7 @@ func TestForbiddenRequestsAreReportedAgain(t *testing.T) {
 	t.Parallel()
 	now, told := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), 0
 	d := &denials{log: funcr.New(func(string, string) { told++ }, funcr.Options{}), now: func() time.Time { return now }, seen: map[rights.Denial]*denied{}}
-	for want, passed := range []time.Duration{0, toldAgainAfter - time.Second, time.Second} {
+	for want, passed := range []time.Duration{0, reportInterval - time.Second, time.Second} {
 		now = now.Add(passed)
 		d.recordDenial(rights.Denial{Verb: "patch", Resource: "nodes"}, "PATCH /n")
 		if want = max(1, want); told != want {

@@ -82,9 +82,9 @@ type feeds interface {
 
 // watchCheck fails when watches have not delivered existing objects for too long. A restarted process opens new
 // watches.
-func watchCheck(memory feeds) healthz.Checker {
+func watchCheck(state feeds) healthz.Checker {
 	return func(*http.Request) error {
-		if late, missing := memory.Unsynced(); late > stuckAfter {
+		if late, missing := state.Unsynced(); late > stuckAfter {
 			return fmt.Errorf("watches have delivered nothing of %s for %s", strings.Join(missing, ", "), late.Truncate(time.Second))
 		}
 		return nil

@@ -25,22 +25,22 @@ type lateWatch struct {
 	every  time.Duration
 	kinds  string // what cannot be read, in the plural
 	effect string // what that means, and which right is missing
-	told   bool
+	logged bool
 }
 
 // addLateWatch starts the watch before the first plan if it is permitted, and otherwise checks the permission
 // from time to time.
-func addLateWatch(ctx context.Context, mgr ctrl.Manager, memory *store.Store, cfg config.Config) error {
+func addLateWatch(ctx context.Context, mgr ctrl.Manager, state *store.Store, cfg config.Config) error {
 	watches := []*lateWatch{{
 		list: func() client.ObjectList { return &corev1.LimitRangeList{} }, kinds: "LimitRanges",
-		follow: func(ctx context.Context) error { return memory.WatchLimitRanges(ctx, mgr.GetCache()) },
+		follow: func(ctx context.Context) error { return state.WatchLimitRanges(ctx, mgr.GetCache()) },
 		effect: "what a LimitRange has a DaemonSet ask for is not known before its first pod runs, so the first node may be too small and another may be bought; " +
 			"allow the service account to list and watch limitranges (value optionalRights.limitRanges of the chart)",
 	}}
 	if len(cfg.Scheduling.DefaultConstraints) > 0 {
 		watches = append(watches, &lateWatch{
 			list: func() client.ObjectList { return &corev1.ServiceList{} }, kinds: "Services",
-			follow: func(ctx context.Context) error { return memory.WatchServices(ctx, mgr.GetCache()) },
+			follow: func(ctx context.Context) error { return state.WatchServices(ctx, mgr.GetCache()) },
 			effect: "the default spread of --scheduler-config goes by the controllers of pods alone, so pods that only a Service selects are not spread; " +
 				"allow the service account to list and watch services (value settings.schedulerConfig of the chart)",
 		})
@@ -90,8 +90,8 @@ func (l *lateWatch) tryWatch(ctx context.Context) (done bool, err error) {
 		if ctx.Err() == nil {
 			log.FromContext(ctx).V(1).Info("cannot read "+l.kinds, "error", err.Error())
 		}
-	case !l.told:
-		l.told = true
+	case !l.logged:
+		l.logged = true
 		log.FromContext(ctx).Error(nil, l.effect, "reason", err.Error())
 	}
 	return false, nil

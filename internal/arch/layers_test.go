@@ -17,7 +17,7 @@ type layer struct {
 	never    []string // wins over may
 }
 
-// Who may import whom, bottom up; an import may only point down. The groups of names first.
+// The allowed imports, bottom up; an import may only point down. Groups of package names come first.
 var (
 	values = []string{"std", "k8s.io/api/...", "k8s.io/apimachinery/..."}
 	words  = []string{"internal/reqs", "internal/resources", "internal/reason", "internal/condition", "internal/duration", "internal/catalog", "internal/event", "internal/lp", "internal/near"}
@@ -27,7 +27,7 @@ var (
 	// These decide alone, as does budget, which may also use cron; disrupt composes them.
 	single = join(alone, []string{"internal/drain", "internal/solve"})
 	alone  = []string{"internal/drift"}
-	// The rooms of solve, bottom up: each may use those before it. Nobody else may use any.
+	// The parts of solve, bottom up: each may import those before it. No other package may import any.
 	tools  = []string{"internal/solve/bitset", "internal/solve/parallel"}
 	model  = join(tools, []string{"internal/solve/model"})
 	exact  = join(model, []string{"internal/solve/exact"})
@@ -40,7 +40,7 @@ var (
 	yaml   = []string{"sigs.k8s.io/yaml/...", "sigs.k8s.io/json/...", "go.yaml.in/yaml/..."}
 	sdk    = []string{"github.com/aws/..."}
 
-	// Effects have no place in words, view and decisions, whatever library brings them.
+	// Packages with effects may not be imported by words, view and decisions.
 	effects = join(sdk, []string{
 		"k8s.io/client-go/...", "k8s.io/klog/...", "sigs.k8s.io/controller-runtime/...",
 		"github.com/prometheus/...", "github.com/go-logr/...",
@@ -78,8 +78,8 @@ var layers = map[string]layer{
 	"2 solve consolidate": {packages: []string{"internal/solve/consolidate"}, may: join(values, words, api, view, shared), never: effects},
 
 	"3 port": {packages: port, may: join(values, words, api), never: effects},
-	// It is built around the memory of the controller as it is, which takes in what informers tell, and
-	// around what writes claims; nothing of it has effects on anything but the run.
+	// The simulator runs the store of the controller, which is fed by informers, and
+	// the code that creates claims; it has no effects outside of a run.
 	"3 simulator": {
 		packages: []string{"internal/sim"},
 		may: join(values, words, api, view, single, joint, steps, life, port, []string{
@@ -88,7 +88,7 @@ var layers = map[string]layer{
 		never: sdk,
 	},
 
-	// It takes in what informers tell and builds views of it. What follows from a view is for who asks for it.
+	// The store is fed by informers and builds views. Decisions about a view are made by its callers.
 	"4 store": {
 		packages: []string{"internal/store"},
 		may:      join(values, words, api, view, []string{"k8s.io/client-go/tools/cache", "sigs.k8s.io/controller-runtime/pkg/cache", "sigs.k8s.io/controller-runtime/pkg/client"}),
@@ -98,7 +98,7 @@ var layers = map[string]layer{
 		may:      []string{"any", "api/...", "internal/..."},
 		never:    join(sdk, shells, []string{"internal/aws/..."}),
 	},
-	// What every cloud shares and what the wiring takes from one: it knows no cloud by name.
+	// What all clouds share, and what the wiring takes from one. It knows no cloud by name.
 	"4 clouds": {
 		packages: []string{"internal/cloud/..."},
 		may:      []string{"any", "api/v1", "internal/..."},
@@ -127,7 +127,7 @@ var layers = map[string]layer{
 	"5 wiring":      {packages: []string{"internal/app"}, may: []string{"any", "api/v1", "internal/..."}, never: join(sdk, offline, []string{"internal/admission", "internal/aws/...", "internal/cli", "internal/scenario"})},
 	"6 commands":    {packages: []string{"cmd/...", "internal/cli"}, may: []string{"any", "api/...", "internal/..."}, never: offline},
 
-	// Judges manifests with the API server's libraries: for commands and tests, never for the controller.
+	// Validates manifests with the API server's libraries: for commands and tests, never for the controller.
 	"judge":       {packages: []string{"internal/admission"}, may: join(values, api, yaml, []string{"k8s.io/apiextensions-apiserver/...", "k8s.io/apiserver/..."})},
 	"judge cases": {packages: []string{"internal/admission/cases"}, may: join(values, yaml)},
 
@@ -156,11 +156,11 @@ var concerns = []string{
 	"internal/controller/pools", "internal/controller/provisioning",
 }
 
-// notForControllers is what the controllers know nothing of: their wiring, the commands, the cloud they run on.
+// notForControllers is what the controllers may not import: their wiring, the commands, the cloud they run on.
 var notForControllers = join(sdk, offline, []string{"internal/admission", "internal/app", "internal/cli", "internal/aws/...", "internal/scenario"})
 
-// Nobody may import these, tests included: sandbox holds k8s.io/kubernetes, bench the tools we measure
-// ourselves against.
+// No package may import these, tests included: sandbox depends on k8s.io/kubernetes, bench on the tools that Dovetail is
+// compared with.
 var closed = []string{module + "/sandbox/...", module + "/bench/...", module + "/tools/...", "k8s.io/kubernetes/..."}
 
 func TestImportsPointDown(t *testing.T) {
@@ -195,7 +195,7 @@ func TestImportsPointDown(t *testing.T) {
 	}
 }
 
-// The rooms of solve are its own business, also for the layers that may import anything inside.
+// The parts of solve are internal to it, also for the layers that may import anything inside.
 func TestRoomsOfSolveAreItsOwn(t *testing.T) {
 	t.Parallel()
 	for _, file := range repository(t).sources {

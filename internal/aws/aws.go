@@ -192,7 +192,7 @@ func (c *Cloud) Priced() bool { return c.prices.Asked() }
 // Lanes names the resources that instance types can have. It never changes.
 func (c *Cloud) Lanes() resources.Table { return c.catalog.Lanes() }
 
-// Gates hold the registration of nodes until EC2 has told everything about them (LC-09).
+// Gates hold the registration of nodes until EC2 has returned everything about them (LC-09).
 func (c *Cloud) Gates() []cloud.Gate {
 	return []cloud.Gate{&partitionGate{inventory: c.inventory, strategy: func(ctx context.Context, claim *karpv1.NodeClaim) (string, error) {
 		class, _, err := c.class(ctx, claim.Spec.NodeClassRef, nil)

@@ -32,7 +32,7 @@ func machineOf(i inventory.Instance) machine {
 	return m
 }
 
-// instance is what the inventory remembers of a machine that was launched just now with a class.
+// instance is what the inventory caches of a machine that was launched just now with a class.
 func (m machine) instance(class *awsv1.EC2NodeClass, tags map[string]string) inventory.Instance {
 	groups := make([]string, 0, len(class.Status.SecurityGroups))
 	for _, g := range class.Status.SecurityGroups {

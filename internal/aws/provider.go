@@ -72,7 +72,7 @@ type provider struct {
 	place     clusterFacts
 	events    recorder
 	adopter   *adopt.Adopter[inventory.Instance]
-	ledger    *adopt.Ledger // claims that are older than its start may have an instance that nobody wrote down
+	ledger    *adopt.Ledger // claims that are older than its start may have an instance that was not recorded
 	lanes     resources.Table
 
 	expressions bool // gate NodeClassCEL
@@ -183,7 +183,7 @@ func (p *provider) launchAndAssign(ctx context.Context, r launch.Request) (launc
 	return launch.Result{}, &cloud.Error{Op: "launch", Message: "EC2 keeps answering with instances of other NodeClaims"}
 }
 
-// emitSpotRoleMissing tells what only a person can change (F05).
+// emitSpotRoleMissing emits an event about what only a user can change (F05).
 func (p *provider) emitSpotRoleMissing(claim *karpv1.NodeClaim) {
 	p.events.Emit(claim, event.Event{
 		Reason: event.SpotServiceLinkedRoleMissing,
@@ -262,7 +262,7 @@ func wantsEFA(claim *karpv1.NodeClaim, class *awsv1.EC2NodeClass) bool {
 }
 
 // Find returns an instance that exists; NotFound once it is gone. Who asks wants to know whether a node
-// that does not answer is still there, so memory will not do (FM L15).
+// that does not answer is still there, so the cache is not enough (FM L15).
 func (p *provider) Find(ctx context.Context, id cloud.ID) (cloud.Instance, error) {
 	instance, err := instanceOf(id)
 	if err != nil {

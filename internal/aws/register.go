@@ -36,7 +36,7 @@ func (c *Cloud) Register(mgr ctrl.Manager) error {
 			return err
 		}
 	}
-	return mgr.Add(c.launcher) // loads the launch templates once we lead, and deletes those that nobody uses
+	return mgr.Add(c.launcher) // loads the launch templates once we lead, and deletes those that are not used
 }
 
 // namedRound is a round with the name of its controller.

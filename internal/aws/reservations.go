@@ -23,7 +23,7 @@ import (
 
 const (
 	reservationsEvery = time.Minute
-	blockNotice       = 40 * time.Minute // before a capacity block ends its nodes go
+	blockNotice       = 40 * time.Minute // before a capacity block ends, its nodes are removed
 	capacityBlock     = "capacity-block"
 )
 

@@ -50,7 +50,7 @@ func (s *Size) Allocatable() resources.Vec {
 }
 
 // PriceOf is what the type costs as a capacity type, in a zone if it is sold there, else where it is cheapest; 0 if that
-// is not known. Whether it can be had at present does not matter.
+// is not known. Whether it has capacity at present does not matter.
 func (t *InstanceType) PriceOf(capacityType, zone string) float64 {
 	least := 0.0
 	for i := range t.Offerings {

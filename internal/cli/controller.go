@@ -83,7 +83,7 @@ func noCluster(env func(string) (string, bool), err error) error {
 	return fmt.Errorf("no cluster: set KUBECONFIG to a kubeconfig, or run inside a cluster with a service account: %w", err)
 }
 
-// parent is the context of the call, which cobra leaves out where nobody gave one.
+// parent is the context of the call, which cobra leaves out if the caller gave none.
 func parent(ctx context.Context) context.Context {
 	if ctx == nil {
 		return context.Background()

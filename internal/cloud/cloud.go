@@ -18,7 +18,7 @@ type ID string
 // Methods are safe for concurrent use. Every error is an *Error; an id of another cloud is Invalid. What is
 // promised here is tested for every cloud by internal/cloud/conformance.
 type Provider interface {
-	// Types returns all instance types a pool could have, those included that cannot be had at the
+	// Types returns all instance types a pool could have, including those without capacity at the
 	// moment. The slice is shared: it must not be changed.
 	Types(ctx context.Context, pool *karpv1.NodePool) ([]catalog.InstanceType, error)
 
@@ -39,7 +39,7 @@ type Provider interface {
 	// it is, or if that cannot be known.
 	Drift(ctx context.Context, claim *karpv1.NodeClaim) (reason.Reason, error)
 
-	// Repairs says what helps a sick node. It never changes; the slice is the caller's.
+	// Repairs returns the repair policies for unhealthy nodes. It never changes; the slice is the caller's.
 	Repairs() []Repair
 
 	// Reboot asks for a reboot of the instance of a claim and returns once that is accepted. The
@@ -64,7 +64,7 @@ type Instance struct {
 	Stopped      bool   // stopping, or stopped: it exists, but is no node
 	Pool         string // from the tags it was launched with
 	Class        string // the same
-	Claim        string // the same; empty where the tags do not tell
+	Claim        string // the same; empty if the tags do not say
 }
 
 // Gate holds the registration of a node until the cloud knows all about it (LC-09).

@@ -10,7 +10,7 @@ type Kind int
 const (
 	Unknown     Kind = iota
 	NotFound         // the instance does not exist
-	NoCapacity       // nothing of what was allowed can be had now; also: the node class does not exist
+	NoCapacity       // insufficient capacity for everything that was allowed; also: the node class does not exist
 	NotReady         // the node class is not ready, or its status lags its spec
 	Throttled        // too many requests; the same request may be repeated later
 	Denied           // not permitted, for a reason that a person has to change

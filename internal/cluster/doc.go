@@ -2,5 +2,9 @@
 // from the Kubernetes objects so that decisions never look at those.
 //
 // A Snapshot is never written to; Without gives a cheap overlay of it. Equal pods share one Shape.
-// Not here: watching (internal/store), deciding (internal/solve). Enter at Snapshot and Reader.
+// Planning and disruption share one model. Node, Pod and Pool are what planning needs; ManagedNode, ManagedPod and
+// ManagedPool embed them and add only what disruption alone looks at. Two facts that are alike and not the same, as
+// Node.Deleting and ManagedNode.BeingRemoved, have two names, and the comment of the second says how they differ.
+//
+// Not here: watching (internal/store), deciding (internal/solve). Enter at Snapshot, DisruptionView and Reader.
 package cluster

@@ -15,7 +15,7 @@ type owners struct {
 	daemonSet   bool
 	statefulSet bool
 	node        bool // a mirror pod: the kubelet runs it from a file
-	controller  bool // somebody makes it again
+	controller  bool // a controller creates it again
 }
 
 func ownersOf(p *corev1.Pod) owners {
@@ -35,13 +35,13 @@ func ownersOf(p *corev1.Pod) owners {
 	return own
 }
 
-// stays reports whether a pod is not planned elsewhere when its node goes (3.2): nobody makes it
+// stays reports whether a pod is not planned elsewhere when its node is removed (3.2): no controller creates it
 // again, it runs wherever a node is, or it cannot be evicted yet and so should hold no spare node.
 func (r *Reader) stays(p *corev1.Pod, own owners) bool {
 	return !own.moves(p) || r.opts.Evictable != nil && !r.opts.Evictable(p)
 }
 
-// Reschedulable reports whether a pod needs another place when its node goes, be it held by something
+// Reschedulable reports whether a pod needs another place when its node is removed, be it held by something
 // at the moment.
 func Reschedulable(p *corev1.Pod) bool { return ownersOf(p).moves(p) }
 

@@ -78,7 +78,7 @@ func (s *Snapshot) Without(names ...string) (*Snapshot, []Pod) {
 				moved = append(moved, p)
 			}
 		}
-		if !n.Deleting { // a node that is going already counts in no limit
+		if !n.Deleting { // a terminating node counts in no limit
 			view.free(n, freed)
 		}
 	}

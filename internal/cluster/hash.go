@@ -15,7 +15,7 @@ func (k PodKey) Hash() uint32 {
 }
 
 // HashPods writes down which pods something is for, in few characters: a process that comes later
-// recognizes them, and nobody has to read their names.
+// recognizes them, and no user has to read their names.
 func HashPods(pods []PodKey) string {
 	hashes := make([]uint32, 0, len(pods))
 	for _, pod := range pods {

@@ -23,16 +23,16 @@ type DisruptionView struct {
 	PlannedBinds []Bind    // where earlier plans placed some of PodsToPlace
 }
 
-// ManagedNode is a NodeClaim with its Node, as disruption sees them.
+// ManagedNode is a NodeClaim with its Node, as disruption sees them: the Node of the snapshot, and what only disruption
+// looks at. What both plan with stands once, in Node.
 type ManagedNode struct {
-	Name, Claim, Pool string
+	// Node is that of the snapshot of the same instant. Only Name may differ: here it is always that of the Node
+	// object, which events and taints are written to. In the snapshot it is that of the NodeClaim as long as the Node
+	// says too little of itself to be planned with.
+	Node
 
-	InstanceType string
-	Zone         string
-	CapacityType string
-	Reservation  string // id, if it runs on reserved capacity
-	Price        float64
-	Frees        float64 // what it costs on demand if it is on reserved capacity, USD an hour: what others can use once it is gone
+	Reservation string  // id, if it runs on reserved capacity
+	Frees       float64 // what it costs on demand if it is on reserved capacity, USD an hour: what others can use once it is gone
 
 	Created     time.Time     // of the claim
 	Joined      time.Time     // of the Node
@@ -40,11 +40,14 @@ type ManagedNode struct {
 	Bounded     bool          // has a terminationGracePeriod,
 	Bound       time.Duration // which is this
 
-	Registered       bool
-	Initialized      bool
+	// BeingRemoved says that its NodeClaim or its Node is being deleted, or that a running command has marked it for
+	// deletion. Deleting, which planning goes by, holds for more nodes: also for those whose instance terminates
+	// (Terminating), and for those whose replacements are ordered although the command is not sure to remove them.
+	BeingRemoved bool
+
+	Registered       bool // its Node has been recognized as that of the claim
 	Ready            bool // as its kubelet says
 	Terminating      bool // its instance is terminating
-	Deleting         bool // being deleted, or marked for deletion by a running command
 	Commanded        bool // part of a running command
 	Rebooting        bool
 	Nominated        bool   // a pending pod is expected
@@ -53,9 +56,8 @@ type ManagedNode struct {
 	Mark             string // as this annotation says; empty: that one (LC-62)
 	Leading          bool   // the leading replica runs on it, and no other replica could take over (FM C17)
 	DoNotRepair      bool   // carries do-not-repair
-	Consolidatable   bool
-	BackingOff       bool // in back-off after a failed command: only repair considers it
-	RepairBackingOff bool // in back-off after a failed repair: repair does not consider it either
+	BackingOff       bool   // in back-off after a failed command: only repair considers it
+	RepairBackingOff bool   // in back-off after a failed repair: repair does not consider it either
 
 	Drift     string // reason of the drift; empty if the node has not drifted
 	DriftedAt time.Time
@@ -63,37 +65,55 @@ type ManagedNode struct {
 	Rebooted  time.Time              // when the last reboot ended
 	Reboots   int                    // in the last 24 hours
 
-	Pods []PodOnNode // that have not ended, by name
+	// Pods are those of Node, with what their eviction looks at.
+	Pods []ManagedPod
 }
 
-// PodOnNode is a pod of a ManagedNode, as disruption sees it.
-type PodOnNode struct {
-	Name       string // namespace/name
-	Moves      bool   // needs another node when this one is removed
-	Bare       bool   // no controller recreates it after eviction
-	Protected  bool   // do-not-disrupt is in force,
-	Mark       string // as this annotation says; empty: that one (LC-62)
-	Budgets    []string
-	Blocked    bool // its budgets allow no eviction now
-	Impossible bool // and never will, as they are written
-	EvictCost  float64
+// ManagedPod is a pod of a ManagedNode: the Pod of the snapshot, and what only its eviction looks at.
+type ManagedPod struct {
+	Pod
+
+	// Moves says that the pod needs another node once this one is removed, also if it cannot be evicted now. Stays,
+	// which planning goes by, says that no place is planned for it: a pod that do-not-disrupt or a budget holds moves
+	// and stays.
+	Moves      bool
+	Bare       bool     // no controller recreates it after eviction
+	Protected  bool     // do-not-disrupt is in force,
+	Mark       string   // as this annotation says; empty: that one (LC-62)
+	Budgets    []string // PodDisruptionBudgets that select it, namespace/name, sorted; none of a pod that would not be evicted
+	Blocked    bool     // its budgets allow no eviction now
+	Impossible bool     // and never will, as they are written
 }
 
-// ManagedPool is a NodePool as disruption sees it.
+// NewManagedPod adds to a pod what its object says about an eviction. Budgets are for the caller to look up.
+func NewManagedPod(pod Pod, object *corev1.Pod, now time.Time) ManagedPod {
+	out := ManagedPod{Pod: pod, Moves: Reschedulable(object), Bare: Bare(object)}
+	if object.DeletionTimestamp == nil && !PodEnded(object) {
+		out.Mark = ProtectedBy(object, now)
+	}
+	out.Protected = out.Mark != ""
+	return out
+}
+
+// ManagedPool is a NodePool as disruption sees it: the Pool of the snapshot, and what only disruption looks at.
 type ManagedPool struct {
-	Name             string
+	Pool
+
 	Policy           karpv1.ConsolidationPolicy
-	Static           bool
-	Replicas         int64  // of a static pool
-	NodeLimit        int64  // of a static pool; below 0: none
-	Claims           int64  // of a static pool: all existing claims, also those being deleted
-	Running          int64  // of a static pool: claims that are neither being deleted nor part of a command
 	NeverConsolidate bool   // consolidateAfter
 	Protected        bool   // carries do-not-disrupt (L-15),
 	Mark             string // as this annotation says; empty: that one (LC-62)
-	Known            bool   // its instance types are known
-	Ready            bool   // can launch nodes: ready, and not being deleted
 	Budgets          []Budget
+
+	// Ready says that nodes can be launched for it: it is ready and not being deleted. Closed, which planning goes by,
+	// also holds for a static pool, whose nodes disruption replaces all the same.
+	Ready bool
+
+	Static   bool
+	Replicas int64 // of a static pool
+	MaxNodes int64 // of a static pool: limits.nodes as written, which Claims count against; below 0: none. NodeLimit is what remains of it
+	Claims   int64 // of a static pool: all existing claims, also those being deleted
+	Running  int64 // of a static pool: claims that are neither being deleted nor part of a command
 }
 
 // ClaimLoad is what memory knows of the node of a claim.

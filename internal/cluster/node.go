@@ -75,7 +75,7 @@ func stageOf(f NodeFacts) stage {
 	if s.node == nil {
 		s.node = &corev1.Node{}
 	}
-	if !s.managed { // nobody will tell us how far it is; the scheduler uses it as it is
+	if !s.managed { // it has no claim that says how far it is; the scheduler uses it as it is
 		s.claim, s.registered, s.initialized = &karpv1.NodeClaim{}, true, true
 		return s
 	}

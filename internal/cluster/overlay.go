@@ -7,7 +7,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 )
 
-// With returns a view in which pods run on the nodes named, and nowhere else: nodes that go lose them,
+// With returns a view in which pods run on the nodes named, and nowhere else: nodes that are removed lose them,
 // and those that were pending wait no more. A pod that was ending has come back. Pods whose node is not
 // there stay where they are.
 //

@@ -35,7 +35,7 @@ type Pod struct {
 	Shape       *Shape    `json:"shape"`
 	Daemon      bool      `json:"daemon,omitempty"`      // owned by a DaemonSet
 	Terminating bool      `json:"terminating,omitempty"` // still takes room, is counted by no topology
-	Stays       bool      `json:"stays,omitempty"`       // is not planned elsewhere when its node goes: mirror, DaemonSet, blocked (scheduling 3.2)
+	Stays       bool      `json:"stays,omitempty"`       // is not planned elsewhere when its node is removed: mirror, DaemonSet, blocked (scheduling 3.2)
 	Virtual     bool      `json:"virtual,omitempty"`     // placeholder of a CapacityBuffer
 	Late        bool      `json:"late,omitempty"`        // the pod that follows it comes once it is gone, not when it begins to end: of a StatefulSet
 	Priority    int32     `json:"priority,omitempty"`    // of those that wait the scheduler places the highest first

@@ -12,7 +12,7 @@ import (
 func DoNotDisrupt(p *corev1.Pod, now time.Time) bool { return ProtectedBy(p, now) != "" }
 
 // ProtectedBy names the annotation that keeps a pod where it is: do-not-disrupt with "true" or with a
-// duration since the pod started that has not passed (disruption 7), or one of old with "true" (LC-62).
+// duration since the pod started that has not passed (disruption 7), or a deprecated one with "true" (LC-62).
 // Anything else means nothing.
 func ProtectedBy(p *corev1.Pod, now time.Time) string {
 	if key := ForbiddenBy(p.Annotations); key != "" {

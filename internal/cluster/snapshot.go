@@ -10,7 +10,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
-// Snapshot is one frozen view; nobody writes to it.
+// Snapshot is one frozen view; it is never written to.
 type Snapshot struct {
 	Version    uint64                       `json:"version"` // store revision it was cut from
 	Now        time.Time                    `json:"now"`     // the only clock a decision may read
@@ -46,7 +46,7 @@ type Limit struct {
 }
 
 // Node is a place pods run on: a real node, one in flight that is still only a NodeClaim, or one that
-// nobody here manages. Labels and taints are those that scheduling must assume (scheduling 6.1):
+// Dovetail does not manage. Labels and taints are those that scheduling must assume (scheduling 6.1):
 // for a node that is not registered the claim's, and startup and ephemeral taints are already left
 // out where they do not count.
 type Node struct {
@@ -64,8 +64,8 @@ type Node struct {
 	CapacityType string            `json:"capacityType,omitempty"`
 	Price        float64           `json:"price,omitempty"` // USD an hour; 0: unknown
 	Initialized  bool              `json:"initialized,omitempty"`
-	Deleting     bool              `json:"deleting,omitempty"` // its capacity is offered to nobody and its pods are planned elsewhere
-	Settling     bool              `json:"settling,omitempty"` // inside consolidateAfter: takes only pending pods and pods of deleting nodes
+	Deleting     bool              `json:"deleting,omitempty"` // its capacity is not offered and its pods are planned elsewhere
+	Settling     bool              `json:"settling,omitempty"` // inside consolidateAfter: takes only pending pods and pods of deleting nodes, and is not consolidated itself
 
 	// Needs is what the labels of a claim that is not launched yet will satisfy; Labels has only those
 	// that are certain. It lets planning go on while a launch runs.

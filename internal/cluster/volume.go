@@ -238,7 +238,7 @@ func csiDriver(plugin string) (driver string, inTree bool) {
 	}
 }
 
-// onNode reports whether a volume is part of one machine. Its hostname is then no wish: the machine
+// onNode reports whether a volume is part of one machine. Its hostname is then no preference: the machine
 // may be gone, and nobody can order another of that name.
 func onNode(v *corev1.PersistentVolume) bool { return v.Spec.Local != nil || v.Spec.HostPath != nil }
 

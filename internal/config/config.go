@@ -6,7 +6,7 @@ import "time"
 // hand each package the part it needs, and change nothing in it.
 type Config struct {
 	Service    string // name of the Service in front of the controller; nothing depends on it
-	Namespace  string // where the controller runs; empty if nobody said so
+	Namespace  string // where the controller runs; empty if it is not set
 	Server     Server
 	Kube       Kube
 	Leader     Leader
@@ -130,7 +130,7 @@ type Gates struct {
 // Compat chooses between old and new behaviour.
 type Compat struct {
 	Strict           bool // refuse manifests that only Dovetail is lenient about
-	LegacyNodeRepair bool // with gate NodeRepair: the controller of old instead of the method (V15-02)
+	LegacyNodeRepair bool // with gate NodeRepair: the legacy controller instead of the disruption method (V15-02)
 }
 
 // AWS is the cluster as AWS sees it, and how to deal with its services.

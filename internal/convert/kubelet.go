@@ -45,9 +45,9 @@ func (b *batch) moveKubelets() {
 		if !slices.ContainsFunc(pools, hasKubelet) {
 			continue
 		}
-		if twin := b.twinOf(class); twin != nil {
+		if other := b.sameNamed(class); other != nil {
 			b.fail(class.doc, "metadata.name", fmt.Sprintf("another %s is at %s:%d, and pools move kubelet settings into it; convert the two in separate calls",
-				class.identity(), twin.doc.source, twin.doc.lineOf("metadata.name")))
+				class.identity(), other.doc.source, other.doc.lineOf("metadata.name")))
 			return
 		}
 		first := kubeletOf(pools[0].pool)
@@ -114,7 +114,7 @@ func (b *batch) split(class *entry, pools []*entry) {
 		case len(copied.class.Name) > maxClassName:
 			b.fail(e.doc, e.kubeletField, fmt.Sprintf("differs between pools that share EC2NodeClass %s, but a copy for this pool would need the name %s of more than %d characters; rename the pool or the class",
 				class.class.Name, copied.class.Name, maxClassName))
-		case b.twinOf(copied) != nil:
+		case b.sameNamed(copied) != nil:
 			b.fail(e.doc, e.kubeletField, "differs between pools that share EC2NodeClass "+class.class.Name+", but the name of a copy for this pool, "+copied.class.Name+", is taken; rename one of them")
 		default:
 			b.warn(e.doc, e.kubeletField, "differs between pools that share EC2NodeClass "+class.class.Name+"; the pool now uses its own copy "+copied.class.Name+rolls(e))
@@ -134,8 +134,8 @@ func rolls(e *entry) string {
 	return ": applying this replaces the nodes of the pool"
 }
 
-// twinOf returns another class of the same name.
-func (b *batch) twinOf(class *entry) *entry {
+// sameNamed returns another class of the same name.
+func (b *batch) sameNamed(class *entry) *entry {
 	i := slices.IndexFunc(b.entries, func(e *entry) bool { return e != class && e.class != nil && e.class.Name == class.class.Name })
 	if i < 0 {
 		return nil

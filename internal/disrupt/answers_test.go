@@ -43,7 +43,7 @@ func TestTheSameSearchRunsOnce(t *testing.T) {
 		}},
 		{name: "a price changed", change: func(v *disrupt.View) { v.Cluster.Nodes[0].Price = 2 }, want: true},
 		{name: "it is what it was before"},
-		{name: "another node may go", change: func(v *disrupt.View) { v.Nodes[0].Consolidatable = false }, want: true},
+		{name: "another node may go", change: func(v *disrupt.View) { v.Nodes[0].Settling = true }, want: true},
 		{name: "another policy", change: func(v *disrupt.View) { v.Policy.NodeFee = 0.5 }, want: true},
 	} {
 		if step.change == nil {

@@ -16,9 +16,9 @@ func TestG13_BlockedNodesAreCounted(t *testing.T) {
 	got := disrupt.Blocked(disrupt.View{DisruptionView: cluster.DisruptionView{Now: noon, Pools: map[string]cluster.ManagedPool{"general": general()}, Nodes: []cluster.ManagedNode{
 		node("free"),
 		node("a", func(n *cluster.ManagedNode) { n.Protected = true }),
-		node("b", podBlockingDrain(cluster.PodOnNode{Name: "x/p", Protected: true})),
-		node("c", podBlockingDrain(cluster.PodOnNode{Name: "x/p", Budgets: []string{"x/web"}, Blocked: true, Impossible: true})),
-		node("d", func(n *cluster.ManagedNode) { n.Deleting = true }),
+		node("b", podBlockingDrain(cluster.ManagedPod{Pod: podOf("x/p", 0), Protected: true})),
+		node("c", podBlockingDrain(cluster.ManagedPod{Pod: podOf("x/p", 0), Budgets: []string{"x/web"}, Blocked: true, Impossible: true})),
+		node("d", func(n *cluster.ManagedNode) { n.BeingRemoved = true }),
 		node("e", func(n *cluster.ManagedNode) { n.Pool = "gone" }),
 	}}})
 	want := map[string]map[reason.Code]int{

@@ -46,7 +46,7 @@ func (b breaker) blockedReason(pool string) string {
 	case b.unreachable > 0:
 		return UnreachableText(b.unreachable, b.of)
 	case b.unhealthy[pool] > most:
-		return fmt.Sprintf("%d of %d nodes of NodePool %s are unhealthy and repair stops above %d: a fault of so many is rarely cured by new nodes", b.unhealthy[pool], b.nodes[pool], pool, most)
+		return fmt.Sprintf("%d of %d nodes of NodePool %s are unhealthy and repair stops above %d: a failure of so many nodes is rarely fixed by replacing them", b.unhealthy[pool], b.nodes[pool], pool, most)
 	default:
 		return ""
 	}

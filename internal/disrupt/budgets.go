@@ -59,7 +59,7 @@ func countsTowardBudget(n *cluster.ManagedNode) bool {
 // usesBudget reports whether a node already uses the budget of a reason. Nodes that are not ready do, except for
 // repair: otherwise many unhealthy nodes would block each other's repair.
 func usesBudget(n *cluster.ManagedNode, cause karpv1.DisruptionReason) bool {
-	return n.Deleting || n.Commanded || n.Rebooting || !n.Ready && cause != karpv1.ReasonUnhealthy
+	return n.BeingRemoved || n.Commanded || n.Rebooting || !n.Ready && cause != karpv1.ReasonUnhealthy
 }
 
 // remainingBudgets returns how many more nodes of each pool may be disrupted for a reason.

@@ -11,16 +11,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 )
 
 func fleet(count, allowed int) disrupt.View {
-	v := disrupt.View{DisruptionView: cluster.DisruptionView{Now: noon, Pools: map[string]cluster.ManagedPool{"p": {Name: "p", Known: true, Ready: true, NodeLimit: -1, Budgets: []cluster.Budget{{Nodes: fmt.Sprint(allowed)}}}}}}
+	v := disrupt.View{DisruptionView: cluster.DisruptionView{Now: noon, Pools: map[string]cluster.ManagedPool{"p": {Pool: cluster.Pool{Name: "p", Types: make([]catalog.InstanceType, 1)}, Ready: true, MaxNodes: -1, Budgets: []cluster.Budget{{Nodes: fmt.Sprint(allowed)}}}}}}
 	for i := range count {
 		name := string(rune('a' + i))
-		v.Nodes = append(v.Nodes, cluster.ManagedNode{Name: name, Claim: name, Pool: "p", Registered: true, Initialized: true, Ready: true, Consolidatable: true})
+		v.Nodes = append(v.Nodes, cluster.ManagedNode{Node: cluster.Node{Name: name, Claim: name, Pool: "p", Initialized: true}, Registered: true, Ready: true})
 	}
 	return v
 }
@@ -45,12 +46,12 @@ func TestBudgetsAreLookedAtAgain(t *testing.T) {
 		want    string
 	}{
 		"nothing happened":                        {2, nil, []disrupt.Command{removing(empty, "ab")}, ""},
-		"another one goes":                        {1, func(n []cluster.ManagedNode) { n[3].Deleting = true }, []disrupt.Command{removing(empty, "a")}, "0:a"},
+		"another one goes":                        {1, func(n []cluster.ManagedNode) { n[3].BeingRemoved = true }, []disrupt.Command{removing(empty, "a")}, "0:a"},
 		"another one is not ready":                {1, func(n []cluster.ManagedNode) { n[3].Ready = false }, []disrupt.Command{removing(empty, "a")}, "0:a"},
 		"and that does not matter to repair":      {1, func(n []cluster.ManagedNode) { n[3].Ready = false }, []disrupt.Command{removing(unhealthy, "a")}, ""},
-		"some empty nodes still fit":              {2, func(n []cluster.ManagedNode) { n[3].Deleting = true }, []disrupt.Command{removing(empty, "ab")}, "0:b"},
-		"the first command fits":                  {2, func(n []cluster.ManagedNode) { n[3].Deleting = true }, []disrupt.Command{removing(drifted, "a"), removing(drifted, "b")}, "1:b"},
-		"one that does not fit leaves room":       {2, func(n []cluster.ManagedNode) { n[3].Deleting = true }, []disrupt.Command{removing(drifted, "ab"), removing(drifted, "c")}, "0:b"},
+		"some empty nodes still fit":              {2, func(n []cluster.ManagedNode) { n[3].BeingRemoved = true }, []disrupt.Command{removing(empty, "ab")}, "0:b"},
+		"the first command fits":                  {2, func(n []cluster.ManagedNode) { n[3].BeingRemoved = true }, []disrupt.Command{removing(drifted, "a"), removing(drifted, "b")}, "1:b"},
+		"one that does not fit leaves room":       {2, func(n []cluster.ManagedNode) { n[3].BeingRemoved = true }, []disrupt.Command{removing(drifted, "ab"), removing(drifted, "c")}, "0:b"},
 		"one that is not initialized uses none":   {0, func(n []cluster.ManagedNode) { n[0].Initialized = false }, []disrupt.Command{removing(unhealthy, "a")}, ""},
 		"one that is gone is objected to already": {0, func(n []cluster.ManagedNode) { n[0].Claim = "other" }, []disrupt.Command{removing(drifted, "a")}, ""},
 	} {

@@ -74,12 +74,14 @@ func candidateOf(n *cluster.ManagedNode) Candidate {
 		Node: n.Name, Claim: n.Claim, Pool: n.Pool, InstanceType: n.InstanceType, Zone: n.Zone, CapacityType: n.CapacityType, Price: n.Price, Frees: n.Frees, Cost: moveCost(n),
 	}
 	for i := range n.Pods {
-		if !n.Pods[i].Moves {
+		p := &n.Pods[i]
+		if !p.Moves {
 			continue
 		}
-		c.Pods = append(c.Pods, n.Pods[i].Name)
-		if n.Pods[i].Bare {
-			c.Bare = append(c.Bare, n.Pods[i].Name)
+		name := p.Key.String()
+		c.Pods = append(c.Pods, name)
+		if p.Bare {
+			c.Bare = append(c.Bare, name)
 		}
 	}
 	return c

@@ -47,15 +47,8 @@ func (d *Decision) consolidate(v *View, g *planningState) {
 		return
 	}
 	c := &consolidation{
-		Decision: d, v: v, g: g, nodes: make(map[string]*cluster.ManagedNode, len(v.Nodes)), types: map[string]map[string]bool{},
+		Decision: d, v: v, g: g, nodes: make(map[string]*cluster.ManagedNode, len(v.Nodes)), types: offeredTypes(v.Cluster),
 		pools: accounts(v), left: d.remainingBudgets(karpv1.ReasonUnderutilized), seen: map[string]bool{},
-	}
-	for i := range v.Cluster.Pools {
-		p := &v.Cluster.Pools[i]
-		c.types[p.Name] = make(map[string]bool, len(p.Types))
-		for j := range p.Types {
-			c.types[p.Name][p.Types[j].Name] = true
-		}
 	}
 	var names []string
 	for i := range v.Nodes {
@@ -105,7 +98,7 @@ func (c *consolidation) eligible(n *cluster.ManagedNode) bool {
 	case pool.Policy == karpv1.ConsolidationWhenEmpty:
 		why.Code, why.Have = reason.EmptyOnly, pool.Name
 	default:
-		return n.Consolidatable && c.worthConsolidating(n)
+		return !n.Settling && c.worthConsolidating(n)
 	}
 	c.reportUnconsolidatable(n, karpv1.ReasonUnderutilized, why, c.g.utilizationText(n.Name))
 	return false

@@ -11,7 +11,7 @@ import (
 
 // NodeNote is what ranking needs to know of a node beyond the view.
 type NodeNote struct {
-	Tainted bool // carries the taint of nodes that go
+	Tainted bool // has the disrupted taint
 	Pinned  bool // holds a pod that ReplicaSets, Jobs and DaemonSets do not look after
 }
 
@@ -43,7 +43,7 @@ func DeletionCosts(v View, notes map[string]NodeNote) []NodeCost {
 		eligible := !notes[n.Name].Pinned && types[n.Pool][n.InstanceType] && blocked(&v, n, graceful) == nil
 		group := 3
 		switch {
-		case n.Deleting || notes[n.Name].Tainted:
+		case n.BeingRemoved || notes[n.Name].Tainted:
 			group = 0
 		case !eligible:
 		case n.Drift != "" && !pool.Static:

@@ -20,7 +20,7 @@ func TestV15_54_DeletionCosts(t *testing.T) {
 	sized := func(name string, price float64, change ...func(*cluster.ManagedNode)) cluster.ManagedNode {
 		return node(name, append([]func(*cluster.ManagedNode){func(n *cluster.ManagedNode) {
 			n.InstanceType, n.Price = "large", price
-			n.Pods = []cluster.PodOnNode{{Name: "x/" + name, Moves: true, EvictCost: 1}}
+			n.Pods = []cluster.ManagedPod{{Pod: podOf("x/"+name, 1), Moves: true}}
 		}}, change...)...)
 	}
 	drifted := func(n *cluster.ManagedNode) { n.Drift = "NodePoolDrifted" }
@@ -38,7 +38,7 @@ func TestV15_54_DeletionCosts(t *testing.T) {
 		},
 		"ties by name": {nodes: []cluster.ManagedNode{sized("b", 1), sized("a", 1)}, want: []string{"a -2", "b -1"}},
 		"those that go come first, however few pods they have": {
-			nodes: []cluster.ManagedNode{sized("a", 1), sized("going", 1, func(n *cluster.ManagedNode) { n.Deleting = true }), sized("tainted", 2)},
+			nodes: []cluster.ManagedNode{sized("a", 1), sized("going", 1, func(n *cluster.ManagedNode) { n.BeingRemoved = true }), sized("tainted", 2)},
 			notes: map[string]disrupt.NodeNote{"tainted": {Tainted: true}},
 			want:  []string{fmt.Sprint("tainted ", math.MinInt32), fmt.Sprint("going ", math.MinInt32), "a -1"},
 		},

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
@@ -88,19 +89,25 @@ func TestMarks(t *testing.T) {
 }
 
 func node(name string, change ...func(*cluster.ManagedNode)) cluster.ManagedNode {
-	n := cluster.ManagedNode{Name: name, Claim: "claim-" + name, Pool: "general", Ready: true, Registered: true, Initialized: true, Consolidatable: true}
+	n := cluster.ManagedNode{Node: cluster.Node{Name: name, Claim: "claim-" + name, Pool: "general", Initialized: true}, Ready: true, Registered: true}
 	for _, c := range change {
 		c(&n)
 	}
 	return n
 }
 
-func podBlockingDrain(p cluster.PodOnNode) func(*cluster.ManagedNode) {
+// podOf is a pod of which only the name, namespace/name, and the cost of its eviction are known.
+func podOf(name string, cost float64) cluster.Pod {
+	namespace, name, _ := strings.Cut(name, "/")
+	return cluster.Pod{Key: cluster.PodKey{Namespace: namespace, Name: name}, EvictCost: cost}
+}
+
+func podBlockingDrain(p cluster.ManagedPod) func(*cluster.ManagedNode) {
 	return func(n *cluster.ManagedNode) { n.Pods = append(n.Pods, p) }
 }
 
 func general(change ...func(*cluster.ManagedPool)) cluster.ManagedPool {
-	p := cluster.ManagedPool{Name: "general", Known: true}
+	p := cluster.ManagedPool{Pool: cluster.Pool{Name: "general", Types: make([]catalog.InstanceType, 1)}}
 	for _, c := range change {
 		c(&p)
 	}
@@ -119,30 +126,30 @@ func TestEmpty(t *testing.T) {
 		"empty nodes go, the dearest first": {
 			nodes: []cluster.ManagedNode{node("a"), node("b", func(n *cluster.ManagedNode) { n.Price = 2 })}, pool: general(), want: []string{"b", "a"},
 		},
-		"DaemonSet pods do not keep a node": {nodes: []cluster.ManagedNode{node("a", podBlockingDrain(cluster.PodOnNode{Name: "x/d", EvictCost: 1}))}, pool: general(), want: []string{"a"}},
-		"a pod that has to move does":       {nodes: []cluster.ManagedNode{node("a", podBlockingDrain(cluster.PodOnNode{Name: "x/p", Moves: true, EvictCost: 1}))}, pool: general()},
-		"a pod nobody would miss does not":  {nodes: []cluster.ManagedNode{node("a", podBlockingDrain(cluster.PodOnNode{Name: "x/p", Moves: true, EvictCost: -1}))}, pool: general(), want: []string{"a"}},
+		"DaemonSet pods do not keep a node": {nodes: []cluster.ManagedNode{node("a", podBlockingDrain(cluster.ManagedPod{Pod: podOf("x/d", 1)}))}, pool: general(), want: []string{"a"}},
+		"a pod that has to move does":       {nodes: []cluster.ManagedNode{node("a", podBlockingDrain(cluster.ManagedPod{Pod: podOf("x/p", 1), Moves: true}))}, pool: general()},
+		"a pod nobody would miss does not":  {nodes: []cluster.ManagedNode{node("a", podBlockingDrain(cluster.ManagedPod{Pod: podOf("x/p", -1), Moves: true}))}, pool: general(), want: []string{"a"}},
 		"a protected DaemonSet pod does (FM K25)": {
-			nodes: []cluster.ManagedNode{node("a", podBlockingDrain(cluster.PodOnNode{Name: "x/d", Protected: true}))}, pool: general(), say: "pod x/d carries annotation karpenter.sh/do-not-disrupt",
+			nodes: []cluster.ManagedNode{node("a", podBlockingDrain(cluster.ManagedPod{Pod: podOf("x/d", 0), Protected: true}))}, pool: general(), say: "pod x/d carries annotation karpenter.sh/do-not-disrupt",
 		},
-		"inside the quiet time":   {nodes: []cluster.ManagedNode{node("a", func(n *cluster.ManagedNode) { n.Consolidatable = false })}, pool: general()},
+		"inside the quiet time":   {nodes: []cluster.ManagedNode{node("a", func(n *cluster.ManagedNode) { n.Settling = true })}, pool: general()},
 		"not initialized":         {nodes: []cluster.ManagedNode{node("a", func(n *cluster.ManagedNode) { n.Initialized = false })}, pool: general(), say: "not initialized"},
 		"a pod of another comes":  {nodes: []cluster.ManagedNode{node("a", func(n *cluster.ManagedNode) { n.ExpectsDisplaced = true })}, pool: general(), say: "pending pod is expected"},
 		"nominated":               {nodes: []cluster.ManagedNode{node("a", func(n *cluster.ManagedNode) { n.Nominated = true })}, pool: general(), say: "pending pod is expected"},
 		"protected":               {nodes: []cluster.ManagedNode{node("a", func(n *cluster.ManagedNode) { n.Protected = true })}, pool: general(), say: "the node carries annotation"},
 		"its pool is (L-15)":      {nodes: []cluster.ManagedNode{node("a")}, pool: general(func(p *cluster.ManagedPool) { p.Protected = true }), say: "NodePool general carries"},
-		"catalogue unknown (E10)": {nodes: []cluster.ManagedNode{node("a")}, pool: general(func(p *cluster.ManagedPool) { p.Known = false }), say: "cannot be resolved"},
+		"catalogue unknown (E10)": {nodes: []cluster.ManagedNode{node("a")}, pool: general(func(p *cluster.ManagedPool) { p.Types = nil }), say: "cannot be resolved"},
 		"never":                   {nodes: []cluster.ManagedNode{node("a")}, pool: general(func(p *cluster.ManagedPool) { p.NeverConsolidate = true }), say: "consolidateAfter Never"},
 		"static":                  {nodes: []cluster.ManagedNode{node("a")}, pool: general(func(p *cluster.ManagedPool) { p.Static = true })},
 		"a budget of one": {
 			nodes: []cluster.ManagedNode{node("a"), node("b")}, pool: general(func(p *cluster.ManagedPool) { p.Budgets = []cluster.Budget{{Nodes: "1"}} }), want: []string{"a"},
 		},
 		"a node on its way out uses it up": {
-			nodes: []cluster.ManagedNode{node("a"), node("b", func(n *cluster.ManagedNode) { n.Deleting = true })},
+			nodes: []cluster.ManagedNode{node("a"), node("b", func(n *cluster.ManagedNode) { n.BeingRemoved = true })},
 			pool:  general(func(p *cluster.ManagedPool) { p.Budgets = []cluster.Budget{{Nodes: "1"}} }),
 		},
 		"so does one that is not ready": {
-			nodes: []cluster.ManagedNode{node("a"), node("b", func(n *cluster.ManagedNode) { n.Ready, n.Consolidatable = false, false })},
+			nodes: []cluster.ManagedNode{node("a"), node("b", func(n *cluster.ManagedNode) { n.Ready, n.Settling = false, true })},
 			pool:  general(func(p *cluster.ManagedPool) { p.Budgets = []cluster.Budget{{Nodes: "1"}} }),
 		},
 		"ten percent of 19 is two (FM K26)": {
@@ -158,10 +165,10 @@ func TestEmpty(t *testing.T) {
 			nodes: []cluster.ManagedNode{node("a")}, pool: general(func(p *cluster.ManagedPool) { p.Budgets = []cluster.Budget{{Nodes: "many"}} }), say: "spec.disruption.budgets[0].nodes: budget many cannot be read",
 		},
 		"two PodDisruptionBudgets for one pod (FM K03)": {
-			nodes: []cluster.ManagedNode{node("a", podBlockingDrain(cluster.PodOnNode{Name: "x/d", Budgets: []string{"x/one", "x/two"}}))}, pool: general(), say: "more than one PodDisruptionBudget",
+			nodes: []cluster.ManagedNode{node("a", podBlockingDrain(cluster.ManagedPod{Pod: podOf("x/d", 0), Budgets: []string{"x/one", "x/two"}}))}, pool: general(), say: "more than one PodDisruptionBudget",
 		},
 		"a PodDisruptionBudget that allows nothing (FM K01)": {
-			nodes: []cluster.ManagedNode{node("a", podBlockingDrain(cluster.PodOnNode{Name: "x/d", Budgets: []string{"x/one"}, Blocked: true}))}, pool: general(), say: "PodDisruptionBudget x/one allows no eviction",
+			nodes: []cluster.ManagedNode{node("a", podBlockingDrain(cluster.ManagedPod{Pod: podOf("x/d", 0), Budgets: []string{"x/one"}, Blocked: true}))}, pool: general(), say: "PodDisruptionBudget x/one allows no eviction",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -204,7 +211,7 @@ func TestTrust_B06_NodesThatComeAndGoAreNoNews(t *testing.T) {
 		node cluster.ManagedNode
 		want int
 	}{
-		"it goes":                     {node: node("a", func(n *cluster.ManagedNode) { n.Deleting = true })},
+		"it goes":                     {node: node("a", func(n *cluster.ManagedNode) { n.BeingRemoved = true })},
 		"its instance ends":           {node: node("a", func(n *cluster.ManagedNode) { n.Terminating = true })},
 		"it starts":                   {node: node("a", func(n *cluster.ManagedNode) { n.Initialized, n.Created = false, noon.Add(-time.Minute) })},
 		"its first pods come":         {node: node("a", func(n *cluster.ManagedNode) { n.Nominated, n.Created = true, noon.Add(-time.Minute) })},

@@ -3,7 +3,6 @@ package disrupt
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -36,7 +35,7 @@ func blocked(v *View, n *cluster.ManagedNode, c disruptionClass) *reason.Reason 
 		return why(reason.PoolLabelAbsent, "", karpv1.LabelNodePool)
 	case n.Rebooting:
 		return why(reason.NodeRebooting, "", "")
-	case n.Deleting || n.Terminating:
+	case n.BeingRemoved || n.Terminating:
 		return why(reason.NodeDeleting, "", "")
 	case !n.Initialized && !n.Registered:
 		return why(reason.NodeStarting, "registered", "")
@@ -52,7 +51,7 @@ func blocked(v *View, n *cluster.ManagedNode, c disruptionClass) *reason.Reason 
 		return why(reason.LeaderAlone, "", "")
 	case n.Pool == "":
 		return why(reason.PoolLabelAbsent, "", karpv1.LabelNodePool)
-	case !known || !pool.Known:
+	case !known || len(pool.Types) == 0:
 		return why(reason.PoolUnresolved, n.Pool, "")
 	}
 	if c == graceful || c == eventual && !n.Bounded {
@@ -70,23 +69,23 @@ func blocked(v *View, n *cluster.ManagedNode, c disruptionClass) *reason.Reason 
 func podBlockingDrain(n *cluster.ManagedNode) *reason.Reason {
 	for i := range n.Pods {
 		if p := &n.Pods[i]; p.Protected {
-			return &reason.Reason{Code: reason.DoNotDisrupt, Subject: "node/" + n.Name, Have: "pod " + p.Name, Want: protectionAnnotation(p.Mark)}
+			return &reason.Reason{Code: reason.DoNotDisrupt, Subject: "node/" + n.Name, Have: "pod " + p.Key.String(), Want: protectionAnnotation(p.Mark)}
 		}
 	}
 	for i := range n.Pods {
 		p := &n.Pods[i]
-		why := &reason.Reason{Subject: "node/" + n.Name, Have: strings.Join(p.Budgets, ", "), Want: p.Name}
+		var code reason.Code
 		switch {
 		case len(p.Budgets) > 1:
-			why.Code = reason.EvictionAmbiguous
+			code = reason.EvictionAmbiguous
 		case p.Impossible:
-			why.Code = reason.EvictionImpossible
+			code = reason.EvictionImpossible
 		case p.Blocked:
-			why.Code = reason.EvictionForbidden
+			code = reason.EvictionForbidden
 		default:
 			continue
 		}
-		return why
+		return &reason.Reason{Code: code, Subject: "node/" + n.Name, Have: strings.Join(p.Budgets, ", "), Want: p.Key.String()}
 	}
 	return nil
 }
@@ -101,7 +100,7 @@ func (d *Decision) reportBlockedNodes(v *View) {
 	var passing []Refused
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
-		if !n.Deleting && !n.Terminating {
+		if !n.BeingRemoved && !n.Terminating {
 			d.Nodes = append(d.Nodes, n.Name)
 		}
 		why := blocked(v, n, graceful)
@@ -193,5 +192,10 @@ func countMovingPods(n *cluster.ManagedNode) int {
 
 // isEmpty reports whether no pod would have to move (disruption 10).
 func isEmpty(n *cluster.ManagedNode) bool {
-	return !slices.ContainsFunc(n.Pods, func(p cluster.PodOnNode) bool { return p.Moves && p.EvictCost > 0 })
+	for i := range n.Pods {
+		if n.Pods[i].Moves && n.Pods[i].EvictCost > 0 {
+			return false
+		}
+	}
+	return true
 }

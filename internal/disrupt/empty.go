@@ -24,7 +24,7 @@ func (d *Decision) removeEmpty(v *View, g *planningState) {
 		switch {
 		case pool.NeverConsolidate:
 			d.reportUnconsolidatable(n, karpv1.ReasonEmpty, reason.Reason{Code: reason.ConsolidationOff, Have: pool.Name}, "")
-		case !n.Consolidatable:
+		case n.Settling:
 		case g.heldByBuffer(n.Name):
 			d.reportUnconsolidatable(n, karpv1.ReasonEmpty, reason.Reason{Code: reason.BufferHeld}, "")
 		case g.expectsPods(n.Name):

@@ -19,7 +19,9 @@ func TestNewsOfAnotherCauseIsNoRepeat(t *testing.T) {
 		}
 		return d.Events[0].Event.Key
 	}
-	held := func(pod string) string { return key(podBlockingDrain(cluster.PodOnNode{Name: pod, Protected: true})) }
+	held := func(pod string) string {
+		return key(podBlockingDrain(cluster.ManagedPod{Pod: podOf(pod, 0), Protected: true}))
+	}
 	expected := key(func(n *cluster.ManagedNode) { n.Nominated = true })
 	if held("x/p") == expected {
 		t.Errorf("both are told as %q", expected)

@@ -50,7 +50,7 @@ func forcedRepairBlocked(ailments *lifecycle.Ailments, pool string, all []*corev
 		return UnreachableText(unreachable, of)
 	}
 	if unhealthy, stop := ailments.TooMany(same); stop {
-		return fmt.Sprintf("%d of %d nodes are unhealthy, more than a fifth: a fault of so many is rarely cured by new nodes", unhealthy, len(same))
+		return fmt.Sprintf("%d of %d nodes are unhealthy, more than a fifth: a failure of so many nodes is rarely fixed by replacing them", unhealthy, len(same))
 	}
 	return ""
 }

@@ -24,9 +24,9 @@ func TestFM_C17_TheLeadersOwnNodeStays(t *testing.T) {
 		room = "type name=m cpu=4 price=1\npool name=default\nnode name=n1 pool=default type=m\nnode name=n2 pool=default type=m\n"
 		used = room + "bound name=k cpu=1 node=n1\nbound name=b cpu=3 node=n2\n"
 	)
-	drifted := func(n *cluster.ManagedNode) { n.Drift, n.Consolidatable, n.Bounded = "AMIDrift", false, true }
+	drifted := func(n *cluster.ManagedNode) { n.Drift, n.Settling, n.Bounded = "AMIDrift", true, true }
 	unhealthy := func(n *cluster.ManagedNode) {
-		n.Consolidatable = false
+		n.Settling = true
 		n.Health = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: metav1.NewTime(time.Unix(0, 0))}}
 	}
 	for name, tc := range map[string]struct {
@@ -55,7 +55,7 @@ func TestFM_C17_TheLeadersOwnNodeStays(t *testing.T) {
 				v := viewOf(view, pods, w.Policy())
 				v.Repairs, v.Methods.Repair = set, true
 				tc.change(&v.Nodes[0])
-				v.Nodes[0].Leading, v.Nodes[1].Consolidatable = leading, false
+				v.Nodes[0].Leading, v.Nodes[1].Settling = leading, true
 				d := disrupt.Next(v, nil)
 				removed := len(d.Commands) == 1 && d.Commands[0].Reason == tc.reason && d.Commands[0].Remove[0].Node == "n1"
 				if removed == (leading && tc.holds) || len(d.Commands) > 1 {

@@ -27,7 +27,7 @@ func TestEveryDriftedNodeHasItsTurn(t *testing.T) {
 	view, _ := w.Snapshot()
 	v := viewOf(view, nil, w.Policy())
 	for i := range v.Nodes {
-		v.Nodes[i].Drift, v.Nodes[i].Consolidatable = "AMIDrift", false
+		v.Nodes[i].Drift, v.Nodes[i].Settling = "AMIDrift", true
 	}
 	tried := map[string]bool{}
 	for pass := range passes {
@@ -60,10 +60,10 @@ func TestBudgetArithmetic(t *testing.T) {
 		busy, busyForRepair int
 	}{
 		"all is well":   {func([]cluster.ManagedNode) {}, 4, 4, 0, 0},
-		"one not ready": {func(n []cluster.ManagedNode) { n[18].Ready, n[18].Consolidatable = false, false }, 3, 4, 1, 0},
+		"one not ready": {func(n []cluster.ManagedNode) { n[18].Ready, n[18].Settling = false, true }, 3, 4, 1, 0},
 		"one reboots, which counts although it is not initialized": {func(n []cluster.ManagedNode) { n[18].Rebooting, n[18].Initialized = true, false }, 3, 4, 1, 1},
-		"one goes":                                  {func(n []cluster.ManagedNode) { n[18].Deleting = true }, 3, 4, 1, 1},
-		"one has gone, which leaves 18":             {func(n []cluster.ManagedNode) { n[18].Terminating, n[18].Deleting = true, true }, 4, 4, 0, 0},
+		"one goes":                                  {func(n []cluster.ManagedNode) { n[18].BeingRemoved = true }, 3, 4, 1, 1},
+		"one has gone, which leaves 18":             {func(n []cluster.ManagedNode) { n[18].Terminating, n[18].BeingRemoved = true, true }, 4, 4, 0, 0},
 		"four not initialized, which leaves 15":     {func(n []cluster.ManagedNode) { down(n[15:]) }, 3, 3, 0, 0},
 		"those are not busy, ready or not":          {func(n []cluster.ManagedNode) { down(n[15:]); n[18].Ready = false }, 3, 3, 0, 0},
 		"a node of a running command is on its way": {func(n []cluster.ManagedNode) { n[18].Commanded = true }, 3, 4, 1, 1},

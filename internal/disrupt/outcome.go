@@ -128,7 +128,7 @@ func (p *OutcomeHistory) closeFinishedMoves(v *View) *openMove {
 		for _, name := range m.claims {
 			if n := nodes[name]; n != nil {
 				there++
-				if n.Deleting || n.Commanded {
+				if n.BeingRemoved || n.Commanded {
 					deleting++
 				}
 			}

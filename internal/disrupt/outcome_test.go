@@ -29,9 +29,9 @@ func grown(v disrupt.View) disrupt.View {
 // for a day. Moves that were not made, prices and other workloads do not.
 func TestMoveOutcomes(t *testing.T) {
 	t.Parallel()
-	old := cluster.ManagedNode{Name: "n1", Claim: "c1", Created: noon.Add(-time.Hour)}
-	removed, bought := old, cluster.ManagedNode{Name: "n2", Claim: "c2", Created: noon.Add(3 * time.Minute)}
-	removed.Deleting = true
+	old := cluster.ManagedNode{Node: cluster.Node{Name: "n1", Claim: "c1"}, Created: noon.Add(-time.Hour)}
+	removed, bought := old, cluster.ManagedNode{Node: cluster.Node{Name: "n2", Claim: "c2"}, Created: noon.Add(3 * time.Minute)}
+	removed.BeingRemoved = true
 	deleting, gone := after(time.Minute, 0.8, removed), after(2*time.Minute, 0.8)
 	for name, tc := range map[string]struct {
 		looks  []disrupt.View
@@ -76,9 +76,9 @@ func TestOutcomesWithoutCancelledMoves(t *testing.T) {
 	t.Parallel()
 	const one, two = "c1", "c2"
 	claim := func(name string, deleting bool) cluster.ManagedNode {
-		return cluster.ManagedNode{Name: name, Claim: name, Created: noon.Add(-time.Hour), Deleting: deleting}
+		return cluster.ManagedNode{Node: cluster.Node{Name: name, Claim: name}, Created: noon.Add(-time.Hour), BeingRemoved: deleting}
 	}
-	replacement := cluster.ManagedNode{Name: "n3", Claim: "c3", Created: noon.Add(time.Minute)}
+	replacement := cluster.ManagedNode{Node: cluster.Node{Name: "n3", Claim: "c3"}, Created: noon.Add(time.Minute)}
 	for name, tc := range map[string]struct {
 		price       [3]float64 // a minute after another
 		goes, still bool       // whether the other does at first, and in the second minute
@@ -119,7 +119,7 @@ func TestOutcomesWithoutCancelledMoves(t *testing.T) {
 // something else says nothing.
 func TestOutcomesAtThePricesOfTheDecision(t *testing.T) {
 	t.Parallel()
-	bought := cluster.ManagedNode{Name: "n2", Claim: "c2", Created: noon.Add(3 * time.Minute)}
+	bought := cluster.ManagedNode{Node: cluster.Node{Name: "n2", Claim: "c2"}, Created: noon.Add(3 * time.Minute)}
 	for name, tc := range map[string]struct {
 		dear   []float64 // the nodes, 10 minutes later
 		broken bool
@@ -142,9 +142,9 @@ func TestOutcomesAtThePricesOfTheDecision(t *testing.T) {
 				return &v
 			}
 			var p disrupt.OutcomeHistory
-			p.Observe(at(0, []float64{0.8, 0.8}, cluster.ManagedNode{Claim: "c1"}))
+			p.Observe(at(0, []float64{0.8, 0.8}, cluster.ManagedNode{Node: cluster.Node{Claim: "c1"}}))
 			p.RecordMoves(&disrupt.Decision{At: noon, After: 0.8, Commands: []disrupt.Command{{Reason: karpv1.ReasonUnderutilized, Remove: []disrupt.Candidate{{Node: "n1", Claim: "c1"}}}}})
-			p.Observe(at(time.Minute, []float64{0.8, 0.8}, cluster.ManagedNode{Claim: "c1", Deleting: true}))
+			p.Observe(at(time.Minute, []float64{0.8, 0.8}, cluster.ManagedNode{Node: cluster.Node{Claim: "c1"}, BeingRemoved: true}))
 			p.Observe(at(2*time.Minute, []float64{0.8}))
 			for _, made := range p.Observe(at(10*time.Minute, tc.dear, bought)) {
 				if made.Reverted != tc.broken {

@@ -12,9 +12,9 @@ import (
 // G13: what keeps a node until somebody does something is told apart from what passes.
 func TestG13_StandingBlocks(t *testing.T) {
 	t.Parallel()
-	guarded := podBlockingDrain(cluster.PodOnNode{Name: "x/p", Moves: true, EvictCost: 1, Protected: true})
-	budgeted := podBlockingDrain(cluster.PodOnNode{Name: "x/p", Moves: true, EvictCost: 1, Budgets: []string{"x/web"}, Blocked: true, Impossible: true})
-	busy := podBlockingDrain(cluster.PodOnNode{Name: "x/p", Moves: true, EvictCost: 1})
+	guarded := podBlockingDrain(cluster.ManagedPod{Pod: podOf("x/p", 1), Moves: true, Protected: true})
+	budgeted := podBlockingDrain(cluster.ManagedPod{Pod: podOf("x/p", 1), Moves: true, Budgets: []string{"x/web"}, Blocked: true, Impossible: true})
+	busy := podBlockingDrain(cluster.ManagedPod{Pod: podOf("x/p", 1), Moves: true})
 	for name, tc := range map[string]struct {
 		node []func(*cluster.ManagedNode)
 		pool func(*cluster.ManagedPool)
@@ -29,7 +29,7 @@ func TestG13_StandingBlocks(t *testing.T) {
 		"the leader runs on it":            {node: []func(*cluster.ManagedNode){func(n *cluster.ManagedNode) { n.Leading = true }}, want: reason.LeaderAlone},
 		"a pod is expected":                {node: []func(*cluster.ManagedNode){func(n *cluster.ManagedNode) { n.Nominated = true }}},
 		"it starts":                        {node: []func(*cluster.ManagedNode){guarded, func(n *cluster.ManagedNode) { n.Initialized = false }}},
-		"it goes":                          {node: []func(*cluster.ManagedNode){guarded, func(n *cluster.ManagedNode) { n.Deleting = true }}},
+		"it goes":                          {node: []func(*cluster.ManagedNode){guarded, func(n *cluster.ManagedNode) { n.BeingRemoved = true }}},
 		"a command has it":                 {node: []func(*cluster.ManagedNode){guarded, func(n *cluster.ManagedNode) { n.Commanded = true }}},
 		"consolidation is off":             {node: []func(*cluster.ManagedNode){guarded}, pool: func(p *cluster.ManagedPool) { p.NeverConsolidate = true }},
 		"only empty nodes are wanted":      {node: []func(*cluster.ManagedNode){guarded}, pool: func(p *cluster.ManagedPool) { p.Policy = karpv1.ConsolidationWhenEmpty }},

@@ -181,16 +181,16 @@ func (g *planningState) podsToRelocate(n *cluster.ManagedNode, all bool) []clust
 	if on == nil {
 		return nil
 	}
-	moves := make(map[string]bool, len(n.Pods))
+	moves := make(map[cluster.PodKey]bool, len(n.Pods))
 	for i := range n.Pods {
-		moves[n.Pods[i].Name] = n.Pods[i].Moves
+		moves[n.Pods[i].Key] = n.Pods[i].Moves
 	}
 	var out []cluster.Pod
 	for _, p := range on.Pods {
-		if _, there := moves[p.Key.String()]; !there {
+		if _, there := moves[p.Key]; !there {
 			continue // a pending pod that was only placed here: the plan for pending pods handles it
 		}
-		if p.Stays && !(all && !p.Daemon && moves[p.Key.String()]) {
+		if p.Stays && !(all && !p.Daemon && moves[p.Key]) {
 			continue
 		}
 		p.Stays = false

@@ -25,7 +25,7 @@ pod name=coming cpu=1
 		t.Fatal(err)
 	}
 	view, pods := w.Snapshot()
-	n := cluster.ManagedNode{Name: "n1", Pods: []cluster.PodOnNode{{Name: "default/free", Moves: true}, {Name: "default/held", Moves: true, Protected: true}, {Name: "default/logs"}}}
+	n := cluster.ManagedNode{Node: cluster.Node{Name: "n1"}, Pods: []cluster.ManagedPod{{Pod: podOf("default/free", 0), Moves: true}, {Pod: podOf("default/held", 0), Moves: true, Protected: true}, {Pod: podOf("default/logs", 0)}}}
 	for name, tc := range map[string]struct {
 		all  bool
 		want int
@@ -43,7 +43,7 @@ pod name=coming cpu=1
 			if placed := len(h.Bind) + placedOn(h); !h.allPlaced() || placed != tc.want {
 				t.Errorf("%d pods have a place, want %d: %+v", placed, tc.want, h)
 			}
-			if h := g.relocatePods(&cluster.ManagedNode{Name: "gone"}, tc.all); !h.allPlaced() {
+			if h := g.relocatePods(&cluster.ManagedNode{Node: cluster.Node{Name: "gone"}}, tc.all); !h.allPlaced() {
 				t.Errorf("a node that is not there leaves pods behind: %+v", h)
 			}
 		})
@@ -73,7 +73,7 @@ func TestNothingToTryOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := newPlanningState(&v, func() bool { return true })
-			n := cluster.ManagedNode{Name: "n1", Reservation: "cr-1"}
+			n := cluster.ManagedNode{Node: cluster.Node{Name: "n1"}, Reservation: "cr-1"}
 			if g.relocatePods(&n, false).Known || g.relocateAfterTermination(&n, true).Known || g.relocateFromDrifted(&n).Known {
 				t.Error("something was found out")
 			}

@@ -237,7 +237,7 @@ func TestJudgeDoesNotDependOnOrder(t *testing.T) {
 
 // drawUnhealthyNode is a node with random conditions.
 func drawUnhealthyNode(t *rapid.T, name string) cluster.ManagedNode {
-	n := cluster.ManagedNode{Name: name, Claim: "claim-" + name, Registered: true, Initialized: true, Joined: ago(48 * time.Hour)}
+	n := cluster.ManagedNode{Node: cluster.Node{Name: name, Claim: "claim-" + name, Initialized: true, Settling: true}, Registered: true, Joined: ago(48 * time.Hour)}
 	for _, kind := range []corev1.NodeConditionType{"Ready", "DiskReady", "GPUReady", "Odd"} {
 		if rapid.Bool().Draw(t, string(kind)) {
 			n.Health = append(n.Health, health(kind,

@@ -132,7 +132,7 @@ func TestFM_P03_PricesJump(t *testing.T) {
 			v := conditionKey(t, "b", low, high)
 			now := noon.Add(later)
 			replacement.Status.Conditions, _ = disrupt.Marks(disrupt.MarkFacts{Claim: replacement, Pool: pool, Now: now})
-			v.Nodes[0].Consolidatable = condition.True(replacement.Status.Conditions, karpv1.ConditionConsolidatable)
+			v.Nodes[0].Settling = !condition.True(replacement.Status.Conditions, karpv1.ConditionConsolidatable)
 			return moves(v)
 		}
 		replacement.Status.LastPodEventTime = metav1.NewTime(noon)

@@ -48,7 +48,7 @@ func Recover(l RecoveryInput) []Running {
 			ID: o.ID, Reason: o.Reason, Type: o.Type, Decision: Replace, Decided: o.Decided, Bound: o.Bound, Because: o.Because,
 		}}
 		for i := range l.Nodes {
-			if n := &l.Nodes[i]; !n.Deleting && l.Held[n.Claim] == token && slices.Contains(o.Replaces, n.Claim) {
+			if n := &l.Nodes[i]; !n.BeingRemoved && l.Held[n.Claim] == token && slices.Contains(o.Replaces, n.Claim) {
 				r.Remove = append(r.Remove, candidateOf(n))
 			}
 		}

@@ -25,7 +25,7 @@ func TestRecover(t *testing.T) {
 	}
 	token := c.Token()
 	both := map[string]cluster.Order{"x": order, "y": order}
-	nodes := []cluster.ManagedNode{{Name: "node-a", Claim: "a"}, {Name: "node-b", Claim: "b"}, {Name: "node-c", Claim: "c"}}
+	nodes := []cluster.ManagedNode{{Node: cluster.Node{Name: "node-a", Claim: "a"}}, {Node: cluster.Node{Name: "node-b", Claim: "b"}}, {Node: cluster.Node{Name: "node-c", Claim: "c"}}}
 	tests := map[string]struct {
 		left RecoveryInput
 		want []string // claims that go
@@ -40,7 +40,7 @@ func TestRecover(t *testing.T) {
 			RecoveryInput{Nodes: nodes, Held: map[string]string{"a": token}}, nil,
 		},
 		"row 13: one of the nodes goes already": {
-			RecoveryInput{Nodes: []cluster.ManagedNode{{Name: "node-a", Claim: "a", Deleting: true}, nodes[1]}, Held: map[string]string{"a": token, "b": token}, Orders: both}, []string{"b"},
+			RecoveryInput{Nodes: []cluster.ManagedNode{{Node: cluster.Node{Name: "node-a", Claim: "a"}, BeingRemoved: true}, nodes[1]}, Held: map[string]string{"a": token, "b": token}, Orders: both}, []string{"b"},
 		},
 		"the replaced nodes are gone: nothing is left of the command": {
 			RecoveryInput{Nodes: nodes[2:], Orders: both}, nil,

@@ -187,7 +187,7 @@ func (d *Decision) replaceStaticNode(v *View, p *repairCandidate, c Command) boo
 		d.reportBlocked(p.ManagedNode, Refused{Reason: karpv1.ReasonUnhealthy, Why: why})
 		return false
 	}
-	offered, full := reservationsFull(v.Cluster, pool.Name)
+	offered, full := reservationsFull(&pool.Pool)
 	have := pool.Running + countCommandedNodes(v, pool.Name)
 	switch {
 	case !v.Methods.Static: // no controller maintains the size of the pool
@@ -203,12 +203,12 @@ func (d *Decision) replaceStaticNode(v *View, p *repairCandidate, c Command) boo
 		return stays(reason.Reason{Code: reason.ReservationsFull, Have: pool.Name})
 	case full && first:
 		c.Decision, c.Because = TerminateFirst, NoReservedCapacity
-	case pool.NodeLimit < 0 || pool.Claims < pool.NodeLimit:
+	case pool.MaxNodes < 0 || pool.Claims < pool.MaxNodes:
 		c.Decision, c.Template = Replace, []string{pool.Name}
 	case first:
 		c.Decision, c.Because = TerminateFirst, StaticAtLimit
 	default:
-		return stays(reason.Reason{Code: reason.StaticAtLimit, Have: strconv.FormatInt(pool.Claims, 10) + " of " + strconv.FormatInt(pool.NodeLimit, 10), Want: pool.Name})
+		return stays(reason.Reason{Code: reason.StaticAtLimit, Have: strconv.FormatInt(pool.Claims, 10) + " of " + strconv.FormatInt(pool.MaxNodes, 10), Want: pool.Name})
 	}
 	d.addCommand(c)
 	return true

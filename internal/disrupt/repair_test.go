@@ -23,13 +23,13 @@ func repairView(t interface{ Fatal(...any) }, nodes ...cluster.ManagedNode) View
 	v := View{
 		DisruptionView: cluster.DisruptionView{
 			Now:   now,
-			Pools: map[string]cluster.ManagedPool{"p": {Name: "p", Known: true, Ready: true, NodeLimit: -1}},
+			Pools: map[string]cluster.ManagedPool{"p": {Pool: cluster.Pool{Name: "p", Types: make([]catalog.InstanceType, 1)}, Ready: true, MaxNodes: -1}},
 			Nodes: nodes,
 		},
 		Methods: Methods{Repair: true, Static: true}, Repairs: testSet(t),
 	}
 	for i := len(nodes); i < 20; i++ {
-		v.Nodes = append(v.Nodes, cluster.ManagedNode{Name: fmt.Sprintf("well-%02d", i), Claim: fmt.Sprintf("claim-%02d", i), Pool: "p", Registered: true, Initialized: true, Ready: true})
+		v.Nodes = append(v.Nodes, cluster.ManagedNode{Node: cluster.Node{Name: fmt.Sprintf("well-%02d", i), Claim: fmt.Sprintf("claim-%02d", i), Pool: "p", Initialized: true, Settling: true}, Registered: true, Ready: true})
 	}
 	return v
 }
@@ -44,7 +44,7 @@ func inPool(change func(*cluster.ManagedPool)) func(*View) {
 
 // unhealthyNode is a node of pool "p" with a condition.
 func unhealthyNode(name string, c corev1.NodeCondition, change ...func(*cluster.ManagedNode)) cluster.ManagedNode {
-	n := cluster.ManagedNode{Name: name, Claim: "claim-" + name, Pool: "p", Registered: true, Initialized: true, Joined: ago(48 * time.Hour), Created: ago(48 * time.Hour), Health: []corev1.NodeCondition{c}}
+	n := cluster.ManagedNode{Node: cluster.Node{Name: name, Claim: "claim-" + name, Pool: "p", Initialized: true, Settling: true}, Registered: true, Joined: ago(48 * time.Hour), Created: ago(48 * time.Hour), Health: []corev1.NodeCondition{c}}
 	for _, f := range change {
 		f(&n)
 	}
@@ -61,12 +61,12 @@ func broken(name string, change ...func(*cluster.ManagedNode)) cluster.ManagedNo
 }
 
 func guarded(n *cluster.ManagedNode) {
-	n.Pods = append(n.Pods, cluster.PodOnNode{Name: "x/p", Moves: true, EvictCost: 1, Blocked: true, Budgets: []string{"x/b"}})
+	n.Pods = append(n.Pods, cluster.ManagedPod{Pod: podOf("x/p", 1), Moves: true, Blocked: true, Budgets: []string{"x/b"}})
 }
 
 func static(claims, running, limit int64) func(*View) {
 	return inPool(func(p *cluster.ManagedPool) {
-		p.Static, p.Replicas, p.Claims, p.Running, p.NodeLimit = true, 20, claims, running, limit
+		p.Static, p.Replicas, p.Claims, p.Running, p.MaxNodes = true, 20, claims, running, limit
 	})
 }
 
@@ -88,10 +88,16 @@ func decideRepair(v View, find relocateFunc) Decision {
 	return d
 }
 
+// podOf is a pod of which only the name, namespace/name, and the cost of its eviction are known.
+func podOf(name string, cost float64) cluster.Pod {
+	namespace, name, _ := strings.Cut(name, "/")
+	return cluster.Pod{Key: cluster.PodKey{Namespace: namespace, Name: name}, EvictCost: cost}
+}
+
 // moving is a pod that needs another place.
 func moving(cost float64) func(*cluster.ManagedNode) {
 	return func(n *cluster.ManagedNode) {
-		n.Pods = append(n.Pods, cluster.PodOnNode{Name: "x/m", Moves: true, EvictCost: cost})
+		n.Pods = append(n.Pods, cluster.ManagedPod{Pod: podOf("x/m", cost), Moves: true})
 	}
 }
 
@@ -109,11 +115,11 @@ func TestRepair(t *testing.T) {
 		}
 		return nowhere(n, false)
 	}
-	taken := func(v *View) {
-		v.Cluster = &cluster.Snapshot{Pools: []cluster.Pool{{Name: "p", Types: []catalog.InstanceType{{Name: "t", Offerings: []catalog.Offering{
+	taken := inPool(func(p *cluster.ManagedPool) {
+		p.Types = []catalog.InstanceType{{Name: "t", Offerings: []catalog.Offering{
 			{Zone: "z", CapacityType: karpv1.CapacityTypeReserved, Reservation: "cr-1", Available: true},
-		}}}}}}
-	}
+		}}}
+	})
 	noTime := func(*cluster.ManagedNode, bool) relocation { return relocation{} }
 	for name, tc := range map[string]struct {
 		nodes  []cluster.ManagedNode
@@ -156,9 +162,9 @@ func TestRepair(t *testing.T) {
 		},
 		"V15-22 who expires soon costs little": {
 			nodes: []cluster.ManagedNode{
-				dead("a", func(n *cluster.ManagedNode) { n.Pods = []cluster.PodOnNode{{Name: "x/p", Moves: true, EvictCost: 2}} }),
+				dead("a", func(n *cluster.ManagedNode) { n.Pods = []cluster.ManagedPod{{Pod: podOf("x/p", 2), Moves: true}} }),
 				dead("b", func(n *cluster.ManagedNode) {
-					n.Pods, n.ExpireAfter = []cluster.PodOnNode{{Name: "x/q", Moves: true, EvictCost: 3}, {Name: "x/d", EvictCost: 9}}, 49*time.Hour
+					n.Pods, n.ExpireAfter = []cluster.ManagedPod{{Pod: podOf("x/q", 3), Moves: true}, {Pod: podOf("x/d", 9)}}, 49*time.Hour
 				}),
 			}, find: anew, want: "b replace Ready",
 		},
@@ -167,7 +173,7 @@ func TestRepair(t *testing.T) {
 		"V15-23 not before it is due":          {nodes: []cluster.ManagedNode{unhealthyNode("a", health("Ready", "Unknown", "", time.Minute), func(n *cluster.ManagedNode) { n.DoNotRepair = true })}},
 		"V15-23 before V15-24":                 {nodes: []cluster.ManagedNode{dead("a", guarded, func(n *cluster.ManagedNode) { n.DoNotRepair = true })}, say: "do-not-repair"},
 		"V15-24 a guarded pod needs a bound":   {nodes: []cluster.ManagedNode{dead("a", guarded)}, say: "neither the repair policy nor the NodeClaim bounds it; node/a: PodDisruptionBudget x/b allows no eviction of pod x/p"},
-		"V15-24 a protected one too":           {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.Pods = []cluster.PodOnNode{{Name: "x/p", Protected: true}} })}, say: "nor the NodeClaim bounds it; node/a: pod x/p carries"},
+		"V15-24 a protected one too":           {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.Pods = []cluster.ManagedPod{{Pod: podOf("x/p", 0), Protected: true}} })}, say: "nor the NodeClaim bounds it; node/a: pod x/p carries"},
 		"V15-24 the policy has one":            {nodes: []cluster.ManagedNode{broken("a", guarded)}, want: "a reboot 3m0s DiskReady"},
 		"V15-24 the claim has one":             {nodes: []cluster.ManagedNode{dead("a", guarded, func(n *cluster.ManagedNode) { n.Bounded, n.Bound = true, time.Hour })}, find: anew, want: "a replace Ready"},
 		"V15-15 do-not-disrupt is not for us":  {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.Protected = true })}, find: anew, want: "a replace Ready"},
@@ -175,12 +181,12 @@ func TestRepair(t *testing.T) {
 		"V15-15 never registered":              {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.Initialized, n.Registered = false, false })}, say: "not registered"},
 		"V15-15 no pool":                       {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.Pool = "" })}, say: "repair needs one"},
 		"V15-15 a pool that nobody knows":      {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.Pool = "q" })}, say: "NodePool q"},
-		"V15-15 types that cannot be listed":   {nodes: []cluster.ManagedNode{dead("a")}, change: []func(*View){inPool(func(p *cluster.ManagedPool) { p.Known = false })}, say: "cannot be resolved"},
+		"V15-15 types that cannot be listed":   {nodes: []cluster.ManagedNode{dead("a")}, change: []func(*View){inPool(func(p *cluster.ManagedPool) { p.Types = nil })}, say: "cannot be resolved"},
 		"V15-14 nominated":                     {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.Nominated = true })}, say: "a pending pod is expected"},
 		"SC-52 a pod may come that runs still": {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.ExpectsDisplaced = true })}, find: anew, want: "a replace Ready"},
 		"V15-14 rebooting":                     {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.Rebooting = true })}, say: "being rebooted"},
-		"FM M14 already going":                 {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.Deleting = true })}, say: "node/a: "},
-		"FM M14 in a command: nothing is said": {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.Deleting, n.Commanded = true, true })}},
+		"FM M14 already going":                 {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.BeingRemoved = true })}, say: "node/a: "},
+		"FM M14 in a command: nothing is said": {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.BeingRemoved, n.Commanded = true, true })}},
 		"V15-25 a budget of none":              {nodes: []cluster.ManagedNode{dead("a")}, change: []func(*View){inPool(func(p *cluster.ManagedPool) { p.Budgets = []cluster.Budget{{Nodes: "0"}} })}, say: "a budget of the NodePool says 0"},
 		"V15-16 what is no node yet uses none": {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.Initialized = false })}, change: []func(*View){inPool(func(p *cluster.ManagedPool) { p.Budgets = []cluster.Budget{{Nodes: "0"}} })}, find: anew, want: "a replace Ready", say: "a budget of the NodePool says 0"},
 		"V15-28 static":                        {nodes: []cluster.ManagedNode{dead("a")}, change: []func(*View){static(20, 20, -1)}, want: "a replace Ready template p"},
@@ -189,7 +195,7 @@ func TestRepair(t *testing.T) {
 		},
 		"V15-28 static, an exchange runs": {nodes: []cluster.ManagedNode{dead("a")}, change: []func(*View){static(21, 21, -1)}},
 		"V15-28 static, a command runs": {
-			nodes: []cluster.ManagedNode{dead("a"), {Name: "b", Pool: "p", Deleting: true, Commanded: true}}, change: []func(*View){static(21, 20, -1)},
+			nodes: []cluster.ManagedNode{dead("a"), {Node: cluster.Node{Name: "b", Pool: "p"}, BeingRemoved: true, Commanded: true}}, change: []func(*View){static(21, 20, -1)},
 		},
 		"V15-28 static, below the limit":        {nodes: []cluster.ManagedNode{dead("a")}, change: []func(*View){static(20, 20, 21)}, want: "a replace Ready template p"},
 		"V15-49 static, at the limit":           {nodes: []cluster.ManagedNode{dead("a")}, change: []func(*View){static(20, 20, 20)}, say: "has 20 of 20 nodes"},
@@ -350,7 +356,7 @@ func TestFM_K12_AllKubeletsUnreachable(t *testing.T) {
 			v.Nodes = v.Nodes[:tc.nodes]
 			for i := range v.Nodes {
 				v.Nodes[i].Pool = fmt.Sprintf("p%d", i)
-				v.Pools[v.Nodes[i].Pool] = cluster.ManagedPool{Name: v.Nodes[i].Pool, Known: true}
+				v.Pools[v.Nodes[i].Pool] = cluster.ManagedPool{Pool: cluster.Pool{Name: v.Nodes[i].Pool, Types: make([]catalog.InstanceType, 1)}}
 			}
 			for i := range tc.young {
 				v.Nodes[tc.nodes-1-i].Created = v.Now.Add(-30 * time.Minute)
@@ -381,11 +387,11 @@ func TestRepairStaysWithinBounds(t *testing.T) {
 				n.Health = nil
 			}
 			n.Pool = rapid.SampledFrom([]string{"p", "q"}).Draw(t, "pool")
-			n.DoNotRepair, n.Deleting, n.Rebooting = rapid.Bool().Draw(t, "veto"), rapid.Bool().Draw(t, "going"), rapid.Bool().Draw(t, "rebooting")
+			n.DoNotRepair, n.BeingRemoved, n.Rebooting = rapid.Bool().Draw(t, "veto"), rapid.Bool().Draw(t, "going"), rapid.Bool().Draw(t, "rebooting")
 			n.Initialized, n.Reboots = rapid.Bool().Draw(t, "initialized"), rapid.IntRange(0, 3).Draw(t, "reboots")
 			v.Nodes[i] = n
 		}
-		v.Pools["q"] = cluster.ManagedPool{Name: "q", Known: true, Budgets: []cluster.Budget{{Nodes: "0"}}}
+		v.Pools["q"] = cluster.ManagedPool{Pool: cluster.Pool{Name: "q", Types: make([]catalog.InstanceType, 1)}, Budgets: []cluster.Budget{{Nodes: "0"}}}
 		d := decideRepair(v, anew)
 		if len(d.Commands) > 1 {
 			t.Fatalf("%d commands", len(d.Commands))
@@ -405,7 +411,7 @@ func TestRepairStaysWithinBounds(t *testing.T) {
 			if unhealthy*5 > all+4 {
 				t.Errorf("%s: %d of %d are sick", n.Name, unhealthy, all)
 			}
-			if n.DoNotRepair || n.Deleting || n.Rebooting || n.Pool == "q" && n.Initialized {
+			if n.DoNotRepair || n.BeingRemoved || n.Rebooting || n.Pool == "q" && n.Initialized {
 				t.Errorf("%+v must stay", n)
 			}
 			if c.Decision == Reboot && n.Reboots >= maxReboots {
@@ -432,7 +438,7 @@ func TestRepairIsPaced(t *testing.T) {
 			d := decideRepair(v, anew)
 			for _, c := range d.Commands {
 				i := slices.IndexFunc(v.Nodes, func(n cluster.ManagedNode) bool { return n.Name == c.Remove[0].Node })
-				v.Nodes[i].Deleting, v.Nodes[i].Commanded, v.Nodes[i].Rebooting = c.Decision != Reboot, c.Decision != Reboot, c.Decision == Reboot
+				v.Nodes[i].BeingRemoved, v.Nodes[i].Commanded, v.Nodes[i].Rebooting = c.Decision != Reboot, c.Decision != Reboot, c.Decision == Reboot
 				begun++
 			}
 		}

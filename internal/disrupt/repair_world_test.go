@@ -59,7 +59,7 @@ func TestRepairInACluster(t *testing.T) {
 			v.Repairs, v.Methods.Repair = set, true
 			v.Nodes[0].Health = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: metav1.NewTime(view.Now.Add(-time.Hour))}}
 			for i := range v.Nodes {
-				v.Nodes[i].Consolidatable = v.Nodes[i].Name == "n3"
+				v.Nodes[i].Settling = v.Nodes[i].Name != "n3"
 			}
 			for _, f := range tc.change {
 				f(&v)

@@ -207,7 +207,7 @@ func TestTrust_A16_ManyReservedNodes(t *testing.T) {
 			}
 			v := scripted(t, b.String())
 			v.Tuning = disrupt.Tuning{Horizon: 24 * time.Hour, PodCost: 0.01, MinSaving: 0.1}
-			v.Pools["default"] = cluster.ManagedPool{Name: "default", Known: true, Ready: true, NodeLimit: -1, Budgets: []cluster.Budget{{Nodes: "100%"}}}
+			v.Pools["default"] = cluster.ManagedPool{Pool: cluster.Pool{Name: "default", Types: make([]catalog.InstanceType, 1)}, Ready: true, MaxNodes: -1, Budgets: []cluster.Budget{{Nodes: "100%"}}}
 			for pass := 0; ; pass++ {
 				d := disrupt.Next(v, never)
 				if found := judge(v, d); len(found) > 0 {

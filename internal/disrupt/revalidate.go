@@ -19,22 +19,11 @@ const (
 	Scheduling = "scheduling" // the pods no longer fit the nodes they were planned for
 )
 
-// LivePod is a pod on a node of a command, as the API server has it now.
-type LivePod struct {
-	Name      string // namespace/name
-	Moves     bool
-	Protected bool
-	EvictCost float64
-	Mark      string // see Pod
-}
-
-// NewLivePod returns what the second look has to know about a pod. costManaged is as in cluster.EvictCost.
-func NewLivePod(p *corev1.Pod, costManaged bool, now time.Time) LivePod {
-	return LivePod{
-		Name: p.Namespace + "/" + p.Name, Moves: cluster.Reschedulable(p), EvictCost: cluster.EvictCost(p, costManaged),
-		Protected: p.DeletionTimestamp == nil && !cluster.PodEnded(p) && cluster.DoNotDisrupt(p, now),
-		Mark:      cluster.ProtectedBy(p, now),
-	}
+// NewLivePod reads a pod on a node of a command as the API server has it now. Of what planning looks at, it only has
+// the key and the cost of the eviction. costManaged is as in cluster.EvictCost.
+func NewLivePod(p *corev1.Pod, costManaged bool, now time.Time) cluster.ManagedPod {
+	key := cluster.PodKey{Namespace: p.Namespace, Name: p.Name}
+	return cluster.NewManagedPod(cluster.Pod{Key: key, EvictCost: cluster.EvictCost(p, costManaged)}, p, now)
 }
 
 // Objection is why a node of a command is kept.
@@ -49,7 +38,7 @@ type Objection struct {
 // them. fresh must be newer than the taints, and live is what the API server lists for each node. A fact
 // that was already known at the decision is no objection. If there is any objection, the whole command must
 // be cancelled; an Empty command only loses the nodes that are named.
-func Revalidate(c Command, decided, fresh View, live map[string][]LivePod) []Objection {
+func Revalidate(c Command, decided, fresh View, live map[string][]cluster.ManagedPod) []Objection {
 	then, now := byClaim(decided.Nodes), byClaim(fresh.Nodes)
 	var out []Objection
 	for i := range c.Remove {
@@ -61,7 +50,7 @@ func Revalidate(c Command, decided, fresh View, live map[string][]LivePod) []Obj
 		}
 		var known []concern
 		if was := then[candidate.Claim]; was != nil {
-			known = c.findConcerns(candidate, was, decided.Pools[was.Pool], livePodsOf(was.Pods))
+			known = c.findConcerns(candidate, was, decided.Pools[was.Pool], was.Pods)
 		}
 		for _, found := range c.findConcerns(candidate, n, fresh.Pools[n.Pool], live[candidate.Node]) {
 			if !slices.Contains(known, found) {
@@ -84,18 +73,10 @@ func byClaim(nodes []cluster.ManagedNode) map[string]*cluster.ManagedNode {
 	return out
 }
 
-func livePodsOf(pods []cluster.PodOnNode) []LivePod {
-	out := make([]LivePod, 0, len(pods))
-	for i := range pods {
-		out = append(out, LivePod{pods[i].Name, pods[i].Moves, pods[i].Protected, pods[i].EvictCost, pods[i].Mark})
-	}
-	return out
-}
-
 // concern is a reason against removing a node.
 type concern struct{ category, text string }
 
-func (c *Command) findConcerns(candidate *Candidate, n *cluster.ManagedNode, pool cluster.ManagedPool, live []LivePod) []concern {
+func (c *Command) findConcerns(candidate *Candidate, n *cluster.ManagedNode, pool cluster.ManagedPool, live []cluster.ManagedPod) []concern {
 	var out []concern
 	note := func(holds bool, category, text string) {
 		if holds {
@@ -104,27 +85,29 @@ func (c *Command) findConcerns(candidate *Candidate, n *cluster.ManagedNode, poo
 	}
 	repair := c.Reason == karpv1.ReasonUnhealthy
 	consolidation := c.Reason == karpv1.ReasonEmpty || c.Reason == karpv1.ReasonUnderutilized
-	note(n.Deleting, Churn, "it is already on its way out")
+	note(n.BeingRemoved, Churn, "it is already on its way out")
 	note(n.Rebooting, Churn, "it is rebooting")
 	note(n.Nominated || n.ExpectsDisplaced && !repair, Budget, "a pending pod is expected on it")
 	note(repair && n.DoNotRepair, Churn, "it carries annotation "+karpv1.AnnotationDoNotRepair)
 	note(!repair && n.Protected, Churn, "it carries annotation "+protectionAnnotation(n.Mark))
 	note(!repair && pool.Protected, Churn, "NodePool "+n.Pool+" carries annotation "+protectionAnnotation(pool.Mark))
 	note(!repair && n.Leading, Churn, reason.Reason{Code: reason.LeaderAlone}.Text())
-	note(consolidation && (pool.NeverConsolidate || !n.Consolidatable), Churn, "it is not consolidatable any more")
+	note(consolidation && (pool.NeverConsolidate || n.Settling), Churn, "it is not consolidatable any more")
 	if !repair && !pool.Static { // a node of a static pool is replaced by one like it, whatever runs on it
-		for _, p := range live {
-			known := slices.Contains(candidate.Pods, p.Name) || c.Reason == karpv1.ReasonEmpty && p.EvictCost <= 0
-			note(p.Moves && !known, Churn, "pod "+p.Name+" came to it")
+		for i := range live {
+			p, name := &live[i], live[i].Key.String()
+			known := slices.Contains(candidate.Pods, name) || c.Reason == karpv1.ReasonEmpty && p.EvictCost <= 0
+			note(p.Moves && !known, Churn, "pod "+name+" came to it")
 		}
 	}
 	if consolidation || c.Reason == karpv1.ReasonDrifted && !n.Bounded {
-		for _, p := range live {
-			note(p.Protected, Churn, "pod "+p.Name+" carries annotation "+protectionAnnotation(p.Mark))
+		for i := range live {
+			p := &live[i]
+			note(p.Protected, Churn, "pod "+p.Key.String()+" carries annotation "+protectionAnnotation(p.Mark))
 		}
 		for i := range n.Pods {
 			p := &n.Pods[i]
-			note(p.Blocked || len(p.Budgets) > 1, Churn, "PodDisruptionBudget "+strings.Join(p.Budgets, ", ")+" allows no eviction of pod "+p.Name)
+			note(p.Blocked || len(p.Budgets) > 1, Churn, "PodDisruptionBudget "+strings.Join(p.Budgets, ", ")+" allows no eviction of pod "+p.Key.String())
 		}
 	}
 	return out

@@ -14,11 +14,11 @@ import (
 func TestAgain(t *testing.T) {
 	t.Parallel()
 	const web = "default/web"
-	known := LivePod{Name: web, Moves: true, EvictCost: 1}
+	known := cluster.ManagedPod{Pod: podOf(web, 1), Moves: true}
 	type now struct {
 		node func(n *cluster.ManagedNode)
 		pool func(p *cluster.ManagedPool)
-		live []LivePod
+		live []cluster.ManagedPod
 		gone bool
 	}
 	tests := map[string]struct {
@@ -27,9 +27,9 @@ func TestAgain(t *testing.T) {
 		now    now
 		want   string
 	}{
-		"nothing changed":                 {karpv1.ReasonUnderutilized, nil, now{live: []LivePod{known}}, ""},
+		"nothing changed":                 {karpv1.ReasonUnderutilized, nil, now{live: []cluster.ManagedPod{known}}, ""},
 		"the claim is gone":               {karpv1.ReasonUnderutilized, nil, now{gone: true}, "churn: it is gone"},
-		"it goes already":                 {karpv1.ReasonDrifted, nil, now{node: func(n *cluster.ManagedNode) { n.Deleting = true }}, "churn: it is already on its way out"},
+		"it goes already":                 {karpv1.ReasonDrifted, nil, now{node: func(n *cluster.ManagedNode) { n.BeingRemoved = true }}, "churn: it is already on its way out"},
 		"it reboots":                      {karpv1.ReasonUnhealthy, nil, now{node: func(n *cluster.ManagedNode) { n.Rebooting = true }}, "churn: it is rebooting"},
 		"nominated":                       {karpv1.ReasonUnderutilized, nil, now{node: func(n *cluster.ManagedNode) { n.Nominated = true }}, "budget: a pending pod is expected on it"},
 		"a pod of another node may come":  {karpv1.ReasonDrifted, nil, now{node: func(n *cluster.ManagedNode) { n.ExpectsDisplaced = true }}, "budget: a pending pod is expected on it"},
@@ -40,15 +40,15 @@ func TestAgain(t *testing.T) {
 		"not to be repaired":              {karpv1.ReasonUnhealthy, nil, now{node: func(n *cluster.ManagedNode) { n.DoNotRepair = true }}, "churn: it carries annotation karpenter.sh/do-not-repair"},
 		"FM K20: consolidateAfter Never":  {karpv1.ReasonUnderutilized, nil, now{pool: func(p *cluster.ManagedPool) { p.NeverConsolidate = true }}, "churn: it is not consolidatable any more"},
 		"Never does not matter to drift":  {karpv1.ReasonDrifted, nil, now{pool: func(p *cluster.ManagedPool) { p.NeverConsolidate = true }}, ""},
-		"a pod came":                      {karpv1.ReasonUnderutilized, nil, now{live: []LivePod{known, {Name: "default/new", Moves: true, EvictCost: 1}}}, "churn: pod default/new came to it"},
-		"a pod came, drift":               {karpv1.ReasonDrifted, nil, now{live: []LivePod{known, {Name: "default/new", Moves: true, EvictCost: 1}}}, "churn: pod default/new came to it"},
-		"a pod came, repair":              {karpv1.ReasonUnhealthy, nil, now{live: []LivePod{known, {Name: "default/new", Moves: true, EvictCost: 1}}}, ""},
-		"a pod came that need not move":   {karpv1.ReasonUnderutilized, nil, now{live: []LivePod{known, {Name: "kube-system/agent", EvictCost: 1}}}, ""},
-		"a pod came that costs nothing":   {karpv1.ReasonEmpty, nil, now{live: []LivePod{{Name: "default/cheap", Moves: true, EvictCost: -1}}}, ""},
-		"a pod of a static pool came":     {karpv1.ReasonDrifted, nil, now{pool: func(p *cluster.ManagedPool) { p.Static = true }, live: []LivePod{{Name: "default/new", Moves: true, EvictCost: 1}}}, ""},
-		"a pod got do-not-disrupt":        {karpv1.ReasonUnderutilized, nil, now{live: []LivePod{{Name: web, Moves: true, Protected: true}}}, "churn: pod default/web carries annotation karpenter.sh/do-not-disrupt"},
-		"the same, drift without TGP":     {karpv1.ReasonDrifted, nil, now{live: []LivePod{{Name: web, Moves: true, Protected: true}}}, "churn: pod default/web carries annotation karpenter.sh/do-not-disrupt"},
-		"the same, drift with TGP":        {karpv1.ReasonDrifted, nil, now{node: func(n *cluster.ManagedNode) { n.Bounded = true }, live: []LivePod{{Name: web, Moves: true, Protected: true}}}, ""},
+		"a pod came":                      {karpv1.ReasonUnderutilized, nil, now{live: []cluster.ManagedPod{known, {Pod: podOf("default/new", 1), Moves: true}}}, "churn: pod default/new came to it"},
+		"a pod came, drift":               {karpv1.ReasonDrifted, nil, now{live: []cluster.ManagedPod{known, {Pod: podOf("default/new", 1), Moves: true}}}, "churn: pod default/new came to it"},
+		"a pod came, repair":              {karpv1.ReasonUnhealthy, nil, now{live: []cluster.ManagedPod{known, {Pod: podOf("default/new", 1), Moves: true}}}, ""},
+		"a pod came that need not move":   {karpv1.ReasonUnderutilized, nil, now{live: []cluster.ManagedPod{known, {Pod: podOf("kube-system/agent", 1)}}}, ""},
+		"a pod came that costs nothing":   {karpv1.ReasonEmpty, nil, now{live: []cluster.ManagedPod{{Pod: podOf("default/cheap", -1), Moves: true}}}, ""},
+		"a pod of a static pool came":     {karpv1.ReasonDrifted, nil, now{pool: func(p *cluster.ManagedPool) { p.Static = true }, live: []cluster.ManagedPod{{Pod: podOf("default/new", 1), Moves: true}}}, ""},
+		"a pod got do-not-disrupt":        {karpv1.ReasonUnderutilized, nil, now{live: []cluster.ManagedPod{{Pod: podOf(web, 0), Moves: true, Protected: true}}}, "churn: pod default/web carries annotation karpenter.sh/do-not-disrupt"},
+		"the same, drift without TGP":     {karpv1.ReasonDrifted, nil, now{live: []cluster.ManagedPod{{Pod: podOf(web, 0), Moves: true, Protected: true}}}, "churn: pod default/web carries annotation karpenter.sh/do-not-disrupt"},
+		"the same, drift with TGP":        {karpv1.ReasonDrifted, nil, now{node: func(n *cluster.ManagedNode) { n.Bounded = true }, live: []cluster.ManagedPod{{Pod: podOf(web, 0), Moves: true, Protected: true}}}, ""},
 		"a budget of pods blocks now":     {karpv1.ReasonUnderutilized, nil, now{node: func(n *cluster.ManagedNode) { n.Pods[0].Blocked, n.Pods[0].Budgets = true, []string{"default/b"} }}, "churn: PodDisruptionBudget default/b allows no eviction of pod default/web"},
 		"a budget that blocked all along": {karpv1.ReasonUnderutilized, func(n *cluster.ManagedNode) { n.Pods[0].Blocked = true }, now{node: func(n *cluster.ManagedNode) { n.Pods[0].Blocked = true }}, ""},
 	}
@@ -56,13 +56,13 @@ func TestAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			node := func(change func(*cluster.ManagedNode)) cluster.ManagedNode {
-				n := cluster.ManagedNode{Name: "n", Claim: "c", Pool: "p", Initialized: true, Consolidatable: true, Pods: []cluster.PodOnNode{{Name: web, Moves: true, EvictCost: 1}}}
+				n := cluster.ManagedNode{Node: cluster.Node{Name: "n", Claim: "c", Pool: "p", Initialized: true}, Pods: []cluster.ManagedPod{{Pod: podOf(web, 1), Moves: true}}}
 				if change != nil {
 					change(&n)
 				}
 				return n
 			}
-			pool := cluster.ManagedPool{Name: "p"}
+			pool := cluster.ManagedPool{Pool: cluster.Pool{Name: "p"}}
 			decided := View{DisruptionView: cluster.DisruptionView{Nodes: []cluster.ManagedNode{node(tc.then)}, Pools: map[string]cluster.ManagedPool{"p": pool}}}
 			if tc.now.pool != nil {
 				tc.now.pool(&pool)
@@ -73,7 +73,7 @@ func TestAgain(t *testing.T) {
 			}
 			c := Command{Reason: tc.reason, Remove: []Candidate{{Node: "n", Claim: "c", Pods: []string{web}}}}
 			got := ""
-			for _, o := range Revalidate(c, decided, fresh, map[string][]LivePod{"n": tc.now.live}) {
+			for _, o := range Revalidate(c, decided, fresh, map[string][]cluster.ManagedPod{"n": tc.now.live}) {
 				got += o.Category + ": " + o.Text
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
@@ -87,7 +87,7 @@ func TestAgain(t *testing.T) {
 func TestAgainLooksAtDestinations(t *testing.T) {
 	t.Parallel()
 	c := Command{Reason: karpv1.ReasonUnderutilized, Remove: []Candidate{{Node: "n", Claim: "c"}}, Bind: []solve.Bind{{Node: "to"}}}
-	view := View{DisruptionView: cluster.DisruptionView{Nodes: []cluster.ManagedNode{{Name: "n", Claim: "c", Consolidatable: true}}, Cluster: &cluster.Snapshot{Nodes: []cluster.Node{{Name: "n"}, {Name: "to"}}}}}
+	view := View{DisruptionView: cluster.DisruptionView{Nodes: []cluster.ManagedNode{{Node: cluster.Node{Name: "n", Claim: "c"}}}, Cluster: &cluster.Snapshot{Nodes: []cluster.Node{{Name: "n"}, {Name: "to"}}}}}
 	if got := Revalidate(c, view, view, nil); len(got) != 0 {
 		t.Errorf("objections %+v, want none", got)
 	}

@@ -45,24 +45,24 @@ func text(d *datadriven.TestData) string {
 // facts is what lines say about disruption; they are forgotten once something was decided.
 type facts struct {
 	nodes   map[string][]func(*cluster.ManagedNode)
-	pods    map[string][]func(*cluster.PodOnNode)
+	pods    map[string][]func(*cluster.ManagedPod)
 	pools   map[string][]func(*cluster.ManagedPool)
 	general []func(*disrupt.View)
 }
 
 func (f *facts) commands() []script.Command {
-	f.forget()
+	f.resetFacts()
 	return []script.Command{
-		{Name: "about", Do: f.aboutNodes, Usage: "about NODE… [drift=AMIDrift] [ago=5m] [reservation=cr-1] [protected] [nominated] [rebooting] [commanded] [going] [notready] [unregistered] [age=1m] [bounded] [quiet] [unpriced]"},
+		{Name: "about", Do: f.aboutNodes, Usage: "about NODE… [drift=AMIDrift] [ago=5m] [reservation=cr-1] [protected] [nominated] [rebooting] [commanded] [deleting] [notready] [unregistered] [age=1m] [bounded] [quiet] [unpriced]"},
 		{Name: "guard", Do: f.aboutPods, Usage: "guard POD… [budgets=x/one,x/two] [blocked] [impossible] [protected]"},
 		{Name: "rules", Do: f.aboutPools, Usage: "rules POOL… [policy=Balanced] [budget=10%/Drifted]… [never] [protected] [unknown] [unready] [replicas=3] [limit=4] [claims=3] [running=3]"},
-		{Name: "tune", Do: f.aboutAll, Usage: "tune [horizon=1h] [podcost=0.1] [minage=5m] [spottospot] [terminatefirst] [resting=POOL] [fee=0.1]"},
+		{Name: "tune", Do: f.aboutAll, Usage: "tune [horizon=1h] [podcost=0.1] [minage=5m] [spottospot] [terminatefirst] [backedoff=POOL] [fee=0.1]"},
 		{Name: "next", Do: f.next, Usage: "next [news] [refused] [scores] [keep]: what is decided; keep keeps what about, guard, rules and tune said"},
 	}
 }
 
-func (f *facts) forget() {
-	*f = facts{nodes: map[string][]func(*cluster.ManagedNode){}, pods: map[string][]func(*cluster.PodOnNode){}, pools: map[string][]func(*cluster.ManagedPool){}}
+func (f *facts) resetFacts() {
+	*f = facts{nodes: map[string][]func(*cluster.ManagedNode){}, pods: map[string][]func(*cluster.ManagedPod){}, pools: map[string][]func(*cluster.ManagedPool){}}
 }
 
 func span(l *script.Line, key string) time.Duration {
@@ -84,11 +84,11 @@ func (f *facts) aboutNodes(_ *script.World, l *script.Line) string {
 		"nominated":    func(n *cluster.ManagedNode) { n.Nominated = true },
 		"rebooting":    func(n *cluster.ManagedNode) { n.Rebooting = true },
 		"commanded":    func(n *cluster.ManagedNode) { n.Commanded = true },
-		"going":        func(n *cluster.ManagedNode) { n.Deleting = true },
+		"deleting":     func(n *cluster.ManagedNode) { n.BeingRemoved = true },
 		"notready":     func(n *cluster.ManagedNode) { n.Ready = false },
 		"unregistered": func(n *cluster.ManagedNode) { n.Registered, n.Initialized = false, false },
 		"bounded":      func(n *cluster.ManagedNode) { n.Bounded = true },
-		"quiet":        func(n *cluster.ManagedNode) { n.Consolidatable = false },
+		"quiet":        func(n *cluster.ManagedNode) { n.Settling = true },
 		"unpriced":     func(n *cluster.ManagedNode) { n.Price = 0 },
 		"poolless":     func(n *cluster.ManagedNode) { n.Pool = "" },
 		"zoneless":     func(n *cluster.ManagedNode) { n.Zone = "" },
@@ -120,7 +120,7 @@ func (f *facts) aboutNodes(_ *script.World, l *script.Line) string {
 func (f *facts) aboutPods(_ *script.World, l *script.Line) string {
 	budgets, blocked, impossible, protected := l.List("budgets"), l.Flag("blocked"), l.Flag("impossible"), l.Flag("protected")
 	for _, name := range l.Bare() {
-		f.pods["default/"+name] = append(f.pods["default/"+name], func(p *cluster.PodOnNode) {
+		f.pods["default/"+name] = append(f.pods["default/"+name], func(p *cluster.ManagedPod) {
 			p.Budgets, p.Blocked, p.Impossible, p.Protected = budgets, blocked || impossible, impossible, protected
 		})
 	}
@@ -143,11 +143,13 @@ func (f *facts) aboutPools(_ *script.World, l *script.Line) string {
 	for _, name := range l.Bare() {
 		f.pools[name] = append(f.pools[name], func(p *cluster.ManagedPool) {
 			p.Policy, p.Budgets, p.NeverConsolidate, p.Protected = karpv1.ConsolidationPolicy(policy), budgets, never, protected
-			p.Known = p.Known && !unknown
+			if unknown {
+				p.Types = nil
+			}
 			if replicas >= 0 {
 				p.Static, p.Ready, p.Replicas, p.Claims, p.Running = true, true, int64(replicas), int64(claims), int64(running)
 			}
-			p.NodeLimit = int64(limit)
+			p.MaxNodes = int64(limit)
 			p.Ready = p.Ready && !unready
 		})
 	}
@@ -156,11 +158,11 @@ func (f *facts) aboutPools(_ *script.World, l *script.Line) string {
 
 func (f *facts) aboutAll(_ *script.World, l *script.Line) string {
 	tuning := disrupt.Tuning{Horizon: span(l, "horizon"), PodCost: l.Price("podcost"), MinAge: span(l, "minage")}
-	spot, first, resting, nostatic := l.Flag("spottospot"), l.Flag("terminatefirst"), l.List("resting"), l.Flag("nostatic")
+	spot, first, backedOff, nostatic := l.Flag("spottospot"), l.Flag("terminatefirst"), l.List("backedoff"), l.Flag("nostatic")
 	f.general = append(f.general, func(v *disrupt.View) {
 		v.Tuning, v.Policy.SpotToSpot, v.Methods.TerminateFirstDrift, v.Methods.Static = tuning, spot, first, !nostatic
 		v.DriftBackoff = map[string]time.Time{}
-		for _, name := range resting {
+		for _, name := range backedOff {
 			v.DriftBackoff[name] = v.Now.Add(time.Minute)
 		}
 	})
@@ -176,7 +178,7 @@ func (f *facts) view(w *script.World) disrupt.View {
 			change(&v.Nodes[i])
 		}
 		for j := range v.Nodes[i].Pods {
-			for _, change := range f.pods[v.Nodes[i].Pods[j].Name] {
+			for _, change := range f.pods[v.Nodes[i].Pods[j].Key.String()] {
 				change(&v.Nodes[i].Pods[j])
 			}
 		}
@@ -236,7 +238,7 @@ func (f *facts) next(w *script.World, l *script.Line) string {
 		b.WriteString("VIOLATES " + found.String() + "\n")
 	}
 	if !keep {
-		f.forget()
+		f.resetFacts()
 	}
 	return b.String()
 }

@@ -40,7 +40,7 @@ func (d *Decision) replaceStaticDrifted(v *View, _ *planningState) {
 // staticPool replaces some nodes of one pool, within a budget.
 func (d *Decision) staticPool(v *View, name string, nodes []*cluster.ManagedNode, most int) {
 	pool := v.Pools[name]
-	offered, full := reservationsFull(v.Cluster, name)
+	offered, full := reservationsFull(&pool.Pool)
 	full = full && v.Methods.TerminateFirstDrift
 	if full { // nodes whose reservation can be used again go first
 		slices.SortStableFunc(nodes, func(a, b *cluster.ManagedNode) int {
@@ -70,8 +70,8 @@ func (d *Decision) staticPool(v *View, name string, nodes []*cluster.ManagedNode
 		return
 	}
 	slots := int64(math.MaxInt64)
-	if pool.NodeLimit >= 0 {
-		slots = max(0, pool.NodeLimit-pool.Claims)
+	if pool.MaxNodes >= 0 {
+		slots = max(0, pool.MaxNodes-pool.Claims)
 	}
 	switch {
 	case slots == 0 && v.Methods.TerminateFirstDrift:
@@ -79,10 +79,10 @@ func (d *Decision) staticPool(v *View, name string, nodes []*cluster.ManagedNode
 			d.addCommand(Command{Reason: karpv1.ReasonDrifted, Decision: TerminateFirst, Because: StaticAtLimit, Remove: []Candidate{candidateOf(n)}})
 		}
 	case slots == 0:
-		d.reportEachBlocked(nodes, reason.Reason{Code: reason.StaticAtLimit, Have: strconv.FormatInt(pool.Claims, 10) + " of " + strconv.FormatInt(pool.NodeLimit, 10), Want: name})
+		d.reportEachBlocked(nodes, reason.Reason{Code: reason.StaticAtLimit, Have: strconv.FormatInt(pool.Claims, 10) + " of " + strconv.FormatInt(pool.MaxNodes, 10), Want: name})
 	default:
 		now := min(slots, int64(len(nodes)))
-		d.reportEachBlocked(nodes[now:], reason.Reason{Code: reason.StaticAtLimit, Have: strconv.FormatInt(pool.Claims+now, 10) + " of " + strconv.FormatInt(pool.NodeLimit, 10), Want: name})
+		d.reportEachBlocked(nodes[now:], reason.Reason{Code: reason.StaticAtLimit, Have: strconv.FormatInt(pool.Claims+now, 10) + " of " + strconv.FormatInt(pool.MaxNodes, 10), Want: name})
 		for _, n := range nodes[:now] {
 			d.addCommand(Command{Reason: karpv1.ReasonDrifted, Decision: Replace, Template: []string{name}, Remove: []Candidate{candidateOf(n)}})
 		}
@@ -117,16 +117,8 @@ func (d *Decision) reportEachBlocked(nodes []*cluster.ManagedNode, why reason.Re
 
 // reservationsFull reports whether a pool can only launch reserved capacity that is in use, and which reservations
 // are still offered.
-func reservationsFull(view *cluster.Snapshot, name string) (offered map[string]bool, full bool) {
+func reservationsFull(pool *cluster.Pool) (offered map[string]bool, full bool) {
 	offered = map[string]bool{}
-	if view == nil {
-		return offered, false
-	}
-	at := slices.IndexFunc(view.Pools, func(p cluster.Pool) bool { return p.Name == name })
-	if at < 0 {
-		return offered, false
-	}
-	pool := &view.Pools[at]
 	for i := range pool.Types {
 		t := &pool.Types[i]
 		if _, conflict := t.Labels.Conflict(pool.Requirements); conflict {

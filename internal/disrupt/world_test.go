@@ -20,7 +20,7 @@ func viewOf(view *cluster.Snapshot, pending []cluster.Pod, policy solve.Policy) 
 	}
 	for i := range view.Pools {
 		p := &view.Pools[i]
-		v.Pools[p.Name] = cluster.ManagedPool{Name: p.Name, Known: len(p.Types) > 0, Ready: !p.Closed, NodeLimit: -1}
+		v.Pools[p.Name] = cluster.ManagedPool{Pool: *p, Ready: !p.Closed, MaxNodes: -1}
 	}
 	for i := range view.Nodes {
 		c := &view.Nodes[i]
@@ -28,12 +28,13 @@ func viewOf(view *cluster.Snapshot, pending []cluster.Pod, policy solve.Policy) 
 			continue
 		}
 		n := cluster.ManagedNode{
-			Name: c.Name, Claim: c.Claim, Pool: c.Pool, InstanceType: c.InstanceType, Zone: c.Zone, CapacityType: c.CapacityType, Price: c.Price,
+			Node:    *c,
 			Frees:   view.Frees(c.Pool, c.InstanceType, c.Zone, c.CapacityType),
-			Created: view.Now.Add(-time.Hour), Registered: true, Initialized: c.Initialized, Ready: true, Deleting: c.Deleting, Consolidatable: !c.Settling,
+			Created: view.Now.Add(-time.Hour), Registered: true, Ready: true, BeingRemoved: c.Deleting,
 		}
 		for _, p := range c.Pods {
-			n.Pods = append(n.Pods, cluster.PodOnNode{Name: p.Key.String(), Moves: !p.Daemon, Protected: p.Stays && !p.Daemon, EvictCost: cmp.Or(p.EvictCost, 1)})
+			p.EvictCost = cmp.Or(p.EvictCost, 1)
+			n.Pods = append(n.Pods, cluster.ManagedPod{Pod: p, Moves: !p.Daemon, Protected: p.Stays && !p.Daemon})
 		}
 		v.Nodes = append(v.Nodes, n)
 	}

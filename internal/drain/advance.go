@@ -48,7 +48,7 @@ type ClaimShell interface {
 func AdvanceNode(ctx context.Context, f Facts, calls *Calls, shell NodeShell) (after time.Duration, err error) {
 	f.Said = calls.Said
 	return dialogue(ctx, f.Now, calls, shell, func(a answer) (next, error) {
-		f.Instance, f.Refusal, f.Asked, f.Told = a.state, a.refusal, calls.Asked, calls.Told
+		f.Instance, f.Refusal, f.Asked, f.Accepted = a.state, a.refusal, calls.Asked, calls.Accepted
 		step := Next(f)
 		said, err := shell.Perform(ctx, &f, step)
 		return next{ask: step.Ask, terminate: step.Terminate, release: step.Release, said: said, after: step.After}, err
@@ -59,7 +59,7 @@ func AdvanceNode(ctx context.Context, f Facts, calls *Calls, shell NodeShell) (a
 func AdvanceClaim(ctx context.Context, f ClaimFacts, calls *Calls, shell ClaimShell) (after time.Duration, err error) {
 	f.Said = calls.Said
 	return dialogue(ctx, f.Now, calls, shell, func(a answer) (next, error) {
-		f.Instance, f.Refusal, f.Told = a.state, a.refusal, calls.Told
+		f.Instance, f.Refusal, f.Accepted = a.state, a.refusal, calls.Accepted
 		step := NextClaim(f)
 		said, err := shell.Perform(ctx, &f, step)
 		return next{ask: step.Ask, terminate: step.Terminate, release: step.Release, said: said, after: step.After}, err
@@ -99,7 +99,7 @@ func dialogue(ctx context.Context, now time.Time, calls *Calls, instance Instanc
 				refused = err
 				continue
 			}
-			calls.Told = now
+			calls.Accepted = now
 		case n.release:
 			err := release()
 			if err == nil {
@@ -148,13 +148,13 @@ func terminated(err error) answer {
 // Calls is the in-memory state of a process about its calls for one object. It limits their rate. If it is lost with
 // the process, there is one more call.
 type Calls struct {
-	Asked time.Time // when the cloud was last queried about the instance
-	Told  time.Time // when it last accepted to terminate the instance, or reported it as terminated
-	Said  time.Time // when a condition was last written
+	Asked    time.Time // when the cloud was last queried about the instance
+	Accepted time.Time // when it last accepted to terminate the instance, or reported it as terminated
+	Said     time.Time // when a condition was last written
 }
 
 func (c Calls) before(t time.Time) bool {
-	return c.Asked.Before(t) && c.Told.Before(t) && c.Said.Before(t)
+	return c.Asked.Before(t) && c.Accepted.Before(t) && c.Said.Before(t)
 }
 
 // CallLog holds the calls for many objects. The zero value is ready.

@@ -103,16 +103,16 @@ func TestAdvanceNode(t *testing.T) {
 		"G3 a cloud that does not respond says nothing": {
 			script: script{find: errOther}, node: unready, claim: claim(draining),
 			want: "find " + drained + " " + detached + " terminate InstanceTerminating=True", after: time.Second,
-			log: drain.Calls{Asked: after(time.Minute), Told: after(time.Minute), Said: after(time.Minute)},
+			log: drain.Calls{Asked: after(time.Minute), Accepted: after(time.Minute), Said: after(time.Minute)},
 		},
 		"LC-25 E02 it is not asked again within five seconds": {
 			node: unready, claim: claim(draining), calls: drain.Calls{Asked: after(56 * time.Second)},
 			want: drained + " " + detached + " terminate InstanceTerminating=True", after: time.Second,
-			log: drain.Calls{Asked: after(56 * time.Second), Told: after(time.Minute), Said: after(time.Minute)},
+			log: drain.Calls{Asked: after(56 * time.Second), Accepted: after(time.Minute), Said: after(time.Minute)},
 		},
 		"LC-33 drained: the instance is terminated, once": {
 			node: node(), claim: claim(draining), want: drained + " " + detached + " terminate InstanceTerminating=True", after: time.Second,
-			log: drain.Calls{Told: after(time.Minute), Said: after(time.Minute)},
+			log: drain.Calls{Accepted: after(time.Minute), Said: after(time.Minute)},
 		},
 		"LC-36 gone when it should be terminated": {
 			script: script{terminate: errGone}, node: node(), claim: claim(draining), want: drained + " " + detached + " terminate InstanceTerminating=True release",
@@ -154,7 +154,7 @@ func TestAdvanceClaim(t *testing.T) {
 	}{
 		"LC-22 the instance is terminated":              {want: "terminate InstanceTerminating=True", after: time.Second},
 		"LC-23 G3 gone":                                 {script: script{terminate: errGone}, want: "terminate release"},
-		"LC-22 E02 accepted a moment ago: not repeated": {calls: drain.Calls{Told: after(time.Minute - 400*time.Millisecond)}, want: "InstanceTerminating=True", after: 600 * time.Millisecond},
+		"LC-22 E02 accepted a moment ago: not repeated": {calls: drain.Calls{Accepted: after(time.Minute - 400*time.Millisecond)}, want: "InstanceTerminating=True", after: 600 * time.Millisecond},
 		"refused": {script: script{terminate: errDenied}, want: "terminate InstanceTerminating=Unknown Unauthorized", after: 5 * time.Second, err: errDenied},
 		"Trust A10 others hold the Node, instance gone":  {script: script{find: errGone}, nodes: []*corev1.Node{held}, want: "find InstanceTerminating=True", after: 5 * time.Second},
 		"Trust A10 others hold the Node, instance there": {nodes: []*corev1.Node{held}, want: "find", after: 5 * time.Second},
@@ -182,7 +182,7 @@ func TestCallLogIsBounded(t *testing.T) {
 	for i := range 10000 {
 		log.Record(pod(fmt.Sprint(i)).UID, drain.Calls{Asked: start}, start)
 	}
-	log.Record("new", drain.Calls{Told: after(time.Hour)}, after(time.Hour))
+	log.Record("new", drain.Calls{Accepted: after(time.Hour)}, after(time.Hour))
 	log.Record("newer", drain.Calls{Said: after(2 * time.Hour)}, after(2*time.Hour))
 	if got := log.Of("0"); got != (drain.Calls{}) {
 		t.Errorf("calls of two hours ago are remembered: %+v", got)

@@ -18,7 +18,7 @@ type ClaimFacts struct {
 	Instance State
 	Refusal  Refusal   // of the cloud; only if the instance stays
 	Said     time.Time // when a condition was last written; zero: not that we know
-	Told     time.Time // when the cloud last accepted to end the instance, or said that it is gone; zero: not that we know
+	Accepted time.Time // when the cloud last accepted to end the instance, or said that it is gone; zero: not that we know
 	Now      time.Time
 }
 
@@ -66,9 +66,9 @@ func NextClaim(f ClaimFacts) ClaimStep {
 		step.Marks = terminatingCondition(f.Claim)
 		step.After = terminateBackoff(f.Claim, f.Now)
 		step.explainInstanceWait(f)
-	case f.Now.Sub(f.Told) < terminateBackoff(f.Claim, f.Told):
+	case f.Now.Sub(f.Accepted) < terminateBackoff(f.Claim, f.Accepted):
 		step.Marks = terminatingCondition(f.Claim)
-		step.After = terminateBackoff(f.Claim, f.Told) - f.Now.Sub(f.Told)
+		step.After = terminateBackoff(f.Claim, f.Accepted) - f.Now.Sub(f.Accepted)
 		step.explainInstanceWait(f)
 	default:
 		step.Terminate = true

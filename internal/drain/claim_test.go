@@ -31,14 +31,14 @@ func TestNextClaim(t *testing.T) {
 		"LC-21 registered: nodes are deleted":                     {facts: drain.ClaimFacts{Claim: claim(), Launched: true, Nodes: []*corev1.Node{gone, alive}}, want: drain.ClaimStep{DeleteNodes: []*corev1.Node{alive}, After: 5 * time.Second}},
 		"LC-21 and waited for":                                    {facts: drain.ClaimFacts{Claim: claim(), Launched: true, Nodes: []*corev1.Node{gone}}, want: drain.ClaimStep{After: 5 * time.Second}},
 		"LC-22 L12 crash point 17: the node is gone":              {facts: drain.ClaimFacts{Claim: claim(), Launched: true}, want: drain.ClaimStep{Terminate: true}},
-		"LC-22 accepted":                                          {facts: drain.ClaimFacts{Claim: claim(), Launched: true, Instance: drain.Ending, Told: start}, want: drain.ClaimStep{Marks: marks, After: time.Second}},
-		"LC-22 E02 not asked again within five seconds":           {facts: drain.ClaimFacts{Claim: claim(terminating), Launched: true, Told: after(time.Minute)}, now: 61 * time.Second, want: drain.ClaimStep{After: 4 * time.Second}},
-		"Trust A10 the condition is written if it was not":        {facts: drain.ClaimFacts{Claim: claim(), Launched: true, Told: start}, now: 400 * time.Millisecond, want: drain.ClaimStep{Marks: marks, After: 600 * time.Millisecond}},
+		"LC-22 accepted":                                          {facts: drain.ClaimFacts{Claim: claim(), Launched: true, Instance: drain.Ending, Accepted: start}, want: drain.ClaimStep{Marks: marks, After: time.Second}},
+		"LC-22 E02 not asked again within five seconds":           {facts: drain.ClaimFacts{Claim: claim(terminating), Launched: true, Accepted: after(time.Minute)}, now: 61 * time.Second, want: drain.ClaimStep{After: 4 * time.Second}},
+		"Trust A10 the condition is written if it was not":        {facts: drain.ClaimFacts{Claim: claim(), Launched: true, Accepted: start}, now: 400 * time.Millisecond, want: drain.ClaimStep{Marks: marks, After: 600 * time.Millisecond}},
 		"Trust A10 others hold the Node":                          {facts: drain.ClaimFacts{Claim: claim(), Launched: true, Nodes: []*corev1.Node{held}}, want: drain.ClaimStep{Ask: true, After: 5 * time.Second}},
 		"Trust A10 of an instance that is gone":                   {facts: drain.ClaimFacts{Claim: claim(), Launched: true, Nodes: []*corev1.Node{held}, Instance: drain.Gone}, want: drain.ClaimStep{Marks: marks, After: 5 * time.Second}},
 		"Trust A10 of an instance that is there":                  {facts: drain.ClaimFacts{Claim: claim(), Launched: true, Nodes: []*corev1.Node{held}, Instance: drain.Present}, want: drain.ClaimStep{After: 5 * time.Second}},
 		"Trust A10 of an instance that is known to end":           {facts: drain.ClaimFacts{Claim: claim(terminating), Launched: true, Nodes: []*corev1.Node{held}}, want: drain.ClaimStep{After: 5 * time.Second}},
-		"LC-22 asked again":                                       {facts: drain.ClaimFacts{Claim: claim(), Launched: true, Told: start}, now: 5 * time.Second, want: drain.ClaimStep{Terminate: true}},
+		"LC-22 asked again":                                       {facts: drain.ClaimFacts{Claim: claim(), Launched: true, Accepted: start}, now: 5 * time.Second, want: drain.ClaimStep{Terminate: true}},
 		"LC-23 G3 gone":                                           {facts: drain.ClaimFacts{Claim: claim(), Launched: true, Instance: drain.Gone}, want: drain.ClaimStep{Release: true}},
 		"LC-20 the deadline is written":                           {facts: drain.ClaimFacts{Claim: claim(period("1h")), Nodes: []*corev1.Node{gone}}, now: time.Minute, want: drain.ClaimStep{Stamp: "2026-03-01T13:00:00Z", After: 5 * time.Second}},
 		"LC-20 crash point 15: once":                              {facts: drain.ClaimFacts{Claim: claim(period("1h"), stamped("2026-03-01T12:00:01Z")), Nodes: []*corev1.Node{gone}}, now: time.Minute, want: drain.ClaimStep{After: 5 * time.Second}},
@@ -89,7 +89,7 @@ func TestG13_AnInstanceThatStays(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := drain.ClaimFacts{Claim: tc.claim, Launched: true, Instance: tc.state, Refusal: drain.Refusal{Reason: tc.reason, Text: "no"}, Told: after(tc.now), Now: after(tc.now)}
+			f := drain.ClaimFacts{Claim: tc.claim, Launched: true, Instance: tc.state, Refusal: drain.Refusal{Reason: tc.reason, Text: "no"}, Accepted: after(tc.now), Now: after(tc.now)}
 			if tc.said > 0 {
 				f.Said = after(tc.said)
 			}

@@ -17,6 +17,7 @@ import (
 )
 
 const (
+	guardsAfter     = 10 * time.Second // before the first explanation
 	explainAfter    = 15 * time.Second // pods that terminate within this time need no explanation
 	longWaitAfter   = 5 * time.Minute  // a longer wait is reported again, and on the claim too
 	messageInterval = time.Minute      // the message of a condition is not changed more often
@@ -40,6 +41,12 @@ func (w *Wait) Text() string {
 	const shown = 3
 	names := w.Names[:min(shown, len(w.Names))]
 	return w.Why + " (" + list(names, w.Count) + "); " + w.Fix
+}
+
+// ReadsGuards reports whether a decision about a node needs its budgets and how far the eviction queue is with its pods.
+// Most nodes are empty before, and nothing is read for them.
+func ReadsGuards(node *corev1.Node, now time.Time) bool {
+	return node.DeletionTimestamp != nil && now.Sub(node.DeletionTimestamp.Time) >= guardsAfter
 }
 
 // explain says what the pods that hold a node wait for. Those that are about to leave are left out.

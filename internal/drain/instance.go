@@ -33,12 +33,12 @@ func terminatingCondition(claim *karpv1.NodeClaim) []Mark {
 
 // terminateBackoff is the back-off after a call to terminate an instance: as long as the termination has taken so
 // far. Many instances terminate at once, and a slow one is not queried all the time.
-func terminateBackoff(claim *karpv1.NodeClaim, told time.Time) time.Duration {
+func terminateBackoff(claim *karpv1.NodeClaim, accepted time.Time) time.Duration {
 	c := find(claim, karpv1.ConditionInstanceTerminating)
 	if c == nil || c.Status != metav1.ConditionTrue {
 		return recheckFirst
 	}
-	return min(max(told.Sub(c.LastTransitionTime.Time), recheckFirst), recheckCloud)
+	return min(max(accepted.Sub(c.LastTransitionTime.Time), recheckFirst), recheckCloud)
 }
 
 // instanceWaits returns why an instance still exists that should not: the cloud refuses to terminate it, or accepted

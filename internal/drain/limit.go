@@ -1,10 +1,12 @@
 package drain
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 )
 
@@ -28,6 +30,15 @@ func (l Limit) Join(other Limit) Limit {
 	default:
 		return l
 	}
+}
+
+// Empties reports whether a node still has to be drained: until it is gone if it is terminating, and while it has its
+// taint if it is to be rebooted (V15-63).
+func (l Limit) Empties(node *corev1.Node) bool {
+	if !l.Stay {
+		return node.DeletionTimestamp != nil
+	}
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpv1.TaintKeyRebooting })
 }
 
 // Act is what to do with one pod in the eviction queue.

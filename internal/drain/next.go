@@ -65,7 +65,7 @@ type Facts struct {
 	Instance    State
 	Refusal     Refusal   // of the cloud; only if the instance stays
 	Asked       time.Time // when the cloud was last queried about the instance; zero: not known
-	Told        time.Time // when it last accepted to terminate it, or reported it as terminated; zero: not known
+	Accepted    time.Time // when it last accepted to terminate it, or reported it as terminated; zero: not known
 	Said        time.Time // when the message of the condition was last written; zero: not that we know
 	Now         time.Time
 }
@@ -99,7 +99,7 @@ type Mark struct {
 // Next decides about a node that is being deleted (LC-24 to LC-37).
 func Next(f Facts) Step {
 	step := Step{DeleteClaim: f.Claim != nil && f.Claim.DeletionTimestamp == nil}
-	ending := f.Instance == Ending || !f.Told.IsZero() || f.Claim != nil && isTrue(f.Claim, karpv1.ConditionInstanceTerminating)
+	ending := f.Instance == Ending || !f.Accepted.IsZero() || f.Claim != nil && isTrue(f.Claim, karpv1.ConditionInstanceTerminating)
 	if !ready(f.Node) && !ending { // LC-25; a Ready node is trusted to be alive
 		switch {
 		case f.Instance == Gone:
@@ -186,10 +186,10 @@ func (s *Step) explainPodWait(f Facts, began time.Time) {
 
 // emitLongWait emits events about a long wait, on the node and on the claim.
 func (s *Step) emitLongWait(f Facts, began, deadline time.Time) {
-	told := longWaitEvents("node", s.Waits, began, deadline, f.Now)
-	s.Events = append(s.Events, told...)
+	events := longWaitEvents("node", s.Waits, began, deadline, f.Now)
+	s.Events = append(s.Events, events...)
 	if f.Claim != nil {
-		s.ClaimEvents = append(s.ClaimEvents, told...)
+		s.ClaimEvents = append(s.ClaimEvents, events...)
 	}
 }
 
@@ -266,10 +266,10 @@ func (s *Step) terminateInstance(f Facts) {
 		s.Marks = append(s.Marks, terminatingCondition(f.Claim)...)
 		s.After = terminateBackoff(f.Claim, f.Now)
 		s.explainInstanceWait(f)
-	case f.Now.Sub(f.Told) < terminateBackoff(f.Claim, f.Told):
+	case f.Now.Sub(f.Accepted) < terminateBackoff(f.Claim, f.Accepted):
 		// The write after the call may have failed, and nothing else would write it again.
 		s.Marks = append(s.Marks, terminatingCondition(f.Claim)...)
-		s.After = terminateBackoff(f.Claim, f.Told) - f.Now.Sub(f.Told)
+		s.After = terminateBackoff(f.Claim, f.Accepted) - f.Now.Sub(f.Accepted)
 		s.explainInstanceWait(f)
 	default:
 		s.Terminate = true

@@ -98,31 +98,31 @@ func TestNext(t *testing.T) {
 			want: short{Do: "terminate", Marks: []string{"VolumesDetached=False/TerminationGracePeriodElapsed"}, Events: []event.Reason{event.TerminationGracePeriodExpiring}},
 		},
 		"LC-22 the end was accepted": {
-			facts: drain.Facts{Node: node(), Claim: claim(drained), Instance: drain.Ending, Told: after(time.Minute)}, now: time.Minute,
+			facts: drain.Facts{Node: node(), Claim: claim(drained), Instance: drain.Ending, Accepted: after(time.Minute)}, now: time.Minute,
 			want: short{Do: "wait", After: time.Second, Marks: []string{"InstanceTerminating=True"}},
 		},
 		"E02 asked again after a second at first": {
-			facts: drain.Facts{Node: node(), Claim: claim(terminating), Told: start.Add(time.Second)}, now: 2 * time.Second,
+			facts: drain.Facts{Node: node(), Claim: claim(terminating), Accepted: start.Add(time.Second)}, now: 2 * time.Second,
 			want: short{Do: "terminate"},
 		},
 		"E02 and not before": {
-			facts: drain.Facts{Node: node(), Claim: claim(terminating), Told: start.Add(time.Second)}, now: 1500 * time.Millisecond,
+			facts: drain.Facts{Node: node(), Claim: claim(terminating), Accepted: start.Add(time.Second)}, now: 1500 * time.Millisecond,
 			want: short{Do: "wait", After: 500 * time.Millisecond},
 		},
 		"E02 then after as long as it took so far": {
-			facts: drain.Facts{Node: node(), Claim: claim(terminating), Told: start.Add(5 * time.Second)}, now: 6 * time.Second,
+			facts: drain.Facts{Node: node(), Claim: claim(terminating), Accepted: start.Add(5 * time.Second)}, now: 6 * time.Second,
 			want: short{Do: "wait", After: 3 * time.Second},
 		},
 		"E02 and after five seconds in the end": {
-			facts: drain.Facts{Node: node(), Claim: claim(terminating), Told: start.Add(time.Minute)}, now: 62 * time.Second,
+			facts: drain.Facts{Node: node(), Claim: claim(terminating), Accepted: start.Add(time.Minute)}, now: 62 * time.Second,
 			want: short{Do: "wait", After: 3 * time.Second},
 		},
 		"Trust A10 the condition is written if it was not, or is not in the cache yet": {
-			facts: drain.Facts{Node: node(), Claim: claim(drained), Told: start, Pods: web}, now: 500 * time.Millisecond,
+			facts: drain.Facts{Node: node(), Claim: claim(drained), Accepted: start, Pods: web}, now: 500 * time.Millisecond,
 			want: short{Do: "wait", After: 500 * time.Millisecond, Marks: []string{"InstanceTerminating=True"}},
 		},
 		"Trust A10 also if the instance is gone meanwhile": {
-			facts: drain.Facts{Node: node(), Claim: claim(drained), Told: start, Instance: drain.Gone}, now: time.Minute,
+			facts: drain.Facts{Node: node(), Claim: claim(drained), Accepted: start, Instance: drain.Gone}, now: time.Minute,
 			want: short{Do: "release", Marks: []string{"InstanceTerminating=True"}},
 		},
 		"a question about the instance does not put off its end": {

@@ -19,6 +19,16 @@ type Try struct {
 	Budget bool      // it said no for a PodDisruptionBudget
 }
 
+// Refused is the progress after another refusal. The wait began with the first refusal of its kind: by a
+// PodDisruptionBudget, or by anything else.
+func (t Try) Refused(response string, budget bool, now time.Time) Try {
+	next := Try{Since: t.Since, Answer: response, Budget: budget}
+	if t.Answer == "" || t.Budget != budget {
+		next.Since = now
+	}
+	return next
+}
+
 // setEvictionCause names why the API server refuses an eviction that no known budget explains. It reports false
 // if the pod is about to leave.
 func (w *Wait) setEvictionCause(t Try, matching []*policyv1.PodDisruptionBudget, now time.Time) bool {

@@ -90,7 +90,7 @@ func (l CatalogueLookup) Due(claim *karpv1.NodeClaim, now time.Time) bool {
 }
 
 // Catalogue says whether what a claim was bought as has vanished from what is for sale. An empty list
-// is a fault of whoever asked, not news about the type (FM E11).
+// is a fault of the request, not news about the type (FM E11).
 func Catalogue(types []catalog.InstanceType, claim *karpv1.NodeClaim) reason.Reason {
 	if len(types) == 0 {
 		return reason.Reason{}

@@ -1,6 +1,6 @@
 package event
 
-// Event is something to tell the user about an object.
+// Event is what the user learns about an object.
 type Event struct {
 	Reason Reason
 	Text   string

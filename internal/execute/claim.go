@@ -201,7 +201,7 @@ func (b *Batch) seed(i int) string {
 	binary.BigEndian.PutUint64(version[:], b.Version)
 	text := string(version[:])
 	if b.Command != "" {
-		text = b.Command // however often memory began anew
+		text = b.Command // after any number of restarts
 	}
 	if len(b.Nodes[i].Pods) == 0 {
 		text += strconv.Itoa(i)

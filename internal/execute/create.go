@@ -22,8 +22,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// memory is the part of the store that creating claims needs.
-type memory interface {
+// claimStore is the part of the store that creating claims needs.
+type claimStore interface {
 	admissionStore
 	RecordListedClaim(claim *karpv1.NodeClaim)
 	UnwatchedClaims() []string
@@ -39,7 +39,7 @@ const longestBatch = 10 * time.Second
 // Claims writes NodeClaims.
 type Claims struct {
 	Client  client.Client // of the API server itself: what it reads is not from a cache
-	Store   memory
+	Store   claimStore
 	Metrics *metric.Set
 	Words   reqs.Vocabulary
 
@@ -214,7 +214,7 @@ func (c Created) Result() provision.OrderResult {
 	return out
 }
 
-// List reads all claims from the API server. Whoever begins to lead does it before its first plan: the watch may not have
+// List reads all claims from the API server. A new leader does it before its first plan: the watch may not have
 // delivered yet what the leader before it created (G8, FM C03).
 func (c *Claims) List(ctx context.Context) error {
 	list := &karpv1.NodeClaimList{}

@@ -39,7 +39,7 @@ func iamPage() file {
 	}
 	b.WriteString("\n### Trust with EKS Pod Identity\n\n" + block(iam.PodIdentityTrust()) + "\n### Trust with IAM roles for service accounts\n\n" + block(iam.IRSATrust()) +
 		"\n## The nodes' role\n\nManaged policies of AWS: `" + strings.Join(iam.ManagedPolicies(), "`, `") + "`.\n\n### Trust\n\n" + block(iam.NodeTrust()) +
-		"\n## The interruption queue\n\nEventBridge may write to it, and nobody may use it without TLS.\n\n" + block(iam.Queue()) +
+		"\n## The interruption queue\n\nEventBridge may write to it, and no client may use it without TLS.\n\n" + block(iam.Queue()) +
 		"\n## Events that go to the queue\n\nOne rule each, with the queue as its target.\n")
 	for _, d := range iam.EventRules() {
 		section(&b, d)

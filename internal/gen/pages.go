@@ -25,7 +25,7 @@ func reasonsPage() file {
 	for _, doc := range reason.Codes() {
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", doc.Code, doc.Meaning, doc.Fix)
 	}
-	b.WriteString("\n## Waits\n\nWhy a node that goes waits: `reason` of the metrics `dovetail_nodes_drain_blocked` and `dovetail_nodes_drain_blocked_seconds`, `cause` in the decision record. " +
+	b.WriteString("\n## Waits\n\nWhy a terminating node waits: `reason` of the metrics `dovetail_nodes_drain_blocked` and `dovetail_nodes_drain_blocked_seconds`, `cause` in the decision record. " +
 		"The conditions `Drained`, `VolumesDetached` and `InstanceTerminating` of the NodeClaim and the event `DrainBlocked` say the same in words.\n\n| Cause | Meaning | What to do |\n|---|---|---|\n")
 	for _, doc := range drain.Causes() {
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", doc.Cause, doc.Meaning, doc.Fix)

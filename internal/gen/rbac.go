@@ -12,8 +12,8 @@ import (
 func rbacPage() file {
 	var b strings.Builder
 	b.WriteString(generatedNote + "# RBAC\n\n" +
-		"What an installation may do in Kubernetes, as the chart grants it. Tests run the controller with exactly these rights, and take each of them away to see what users are told.\n\n" +
-		"## What is told of a missing right\n\n" +
+		"What an installation may do in Kubernetes, as the chart grants it. Tests run the controller with exactly these rights, and remove each of them to check what users see.\n\n" +
+		"## How a missing right is reported\n\n" +
 		"The log of the controller names the verb, the resource and its group, what does not work, and the rule to add:\n\n```text\n" +
 		rights.Denial{Verb: "patch", Resource: "nodes"}.Warning() + "\n```\n\n" +
 		"Without a right that nothing can be planned without, the controller does not become ready. Its probe says why, and it goes on by itself once the rule is there:\n\n" +

@@ -50,7 +50,7 @@ func (k Kind) Action() Action {
 	}
 }
 
-// event is what the user is told; its reason is empty if there is nothing to tell.
+// event is the event about a notice; its reason is empty if there is none.
 func (n Notice) event() event.Event {
 	switch n.Kind {
 	case SpotInterrupted:

@@ -62,7 +62,7 @@ func (s *State) Advance(n Notice, claim *karpv1.NodeClaim, reservationLabel stri
 	switch {
 	case n.Kind.Action() == NoAction:
 	case !claim.DeletionTimestamp.IsZero():
-		// The pods of an instance that fails its status checks are not protected, whoever began the drain (disruption 1).
+		// The pods of an instance that fails its status checks are not protected, whatever began the drain (disruption 1).
 		if forceful {
 			effects = append(effects, AdvanceDeadline{now})
 		}

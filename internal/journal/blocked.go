@@ -16,7 +16,7 @@ const (
 	forgetPass  = 12              // and between two of them much time may pass
 )
 
-// blocked remembers since when nodes are refused for a reason.
+// blocked records since when nodes are refused for a reason.
 type blocked struct {
 	known  map[string]*openRefusal
 	passes int

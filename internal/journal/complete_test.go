@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/journal"
@@ -16,9 +17,9 @@ func TestAllBlockedNodesAreRecorded(t *testing.T) {
 	t.Parallel()
 	const many = 300
 	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
-	v := disrupt.View{DisruptionView: cluster.DisruptionView{Now: now, Pools: map[string]cluster.ManagedPool{"general": {Name: "general", Known: true}}}}
+	v := disrupt.View{DisruptionView: cluster.DisruptionView{Now: now, Pools: map[string]cluster.ManagedPool{"general": {Pool: cluster.Pool{Name: "general", Types: make([]catalog.InstanceType, 1)}}}}}
 	for i := range many {
-		v.Nodes = append(v.Nodes, cluster.ManagedNode{Name: fmt.Sprintf("n%03d", i), Claim: fmt.Sprintf("c%03d", i), Pool: "general", Registered: true, Initialized: true, Ready: true, Protected: true})
+		v.Nodes = append(v.Nodes, cluster.ManagedNode{Node: cluster.Node{Name: fmt.Sprintf("n%03d", i), Claim: fmt.Sprintf("c%03d", i), Pool: "general", Initialized: true}, Registered: true, Ready: true, Protected: true})
 	}
 	j := journal.New(journal.Limits{Entries: 500, Bytes: 2 << 20}, func() time.Time { return now })
 	j.Decided(disrupt.Next(v, func() bool { return false }))

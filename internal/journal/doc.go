@@ -1,5 +1,5 @@
 // Package journal keeps what was decided and why, for people who ask later: commands and how they ended,
-// what was refused and since when, and plans. It is memory, bounded by count and by bytes; what is older
+// what was refused and since when, and plans. It is kept in memory, bounded by count and by bytes; what is older
 // is gone, and so is everything after a restart.
 //
 // A value is turned into JSON once, when it is taken in, so that asking costs little and shows what was

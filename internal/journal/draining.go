@@ -13,7 +13,7 @@ const (
 	mostWaits  = 50 // of a node
 )
 
-// Drain is a node that goes and what it waits for now.
+// Drain is a terminating node and what it waits for now.
 type Drain struct {
 	Node  string       `json:"node"`
 	Claim string       `json:"claim,omitempty"`
@@ -23,7 +23,7 @@ type Drain struct {
 	text string
 }
 
-// Draining takes in what a node that goes waits for; nothing means that it waits no longer. It is an
+// Draining records what a terminating node waits for; nothing means that it waits no longer. It is an
 // entry when it is news.
 func (j *Journal) Draining(node, claim string, waits []drain.Wait, at time.Time) {
 	if j == nil {
@@ -48,7 +48,7 @@ func (j *Journal) Draining(node, claim string, waits []drain.Wait, at time.Time)
 	}
 }
 
-// draining returns what a node, or all nodes, wait for, longest first. Those that nobody told of for a
+// draining returns what a node, or all nodes, wait for, longest first. Those that were not reported for a
 // while have gone. The caller holds the lock.
 func (j *Journal) draining(node string, now time.Time) []Drain {
 	var out []Drain

@@ -23,7 +23,7 @@ type Verdict int
 
 // What it can think.
 const (
-	Unknown   Verdict = iota // the token is nobody's
+	Unknown   Verdict = iota // no user has this token
 	Forbidden                // its owner may not read the path
 	Allowed
 )
@@ -62,8 +62,8 @@ func NewGuard(next http.Handler, review reviewer, now func() time.Time) *Guard {
 	return &Guard{next: next, review: review, now: now, known: map[[sha256.Size]byte]cachedVerdict{}}
 }
 
-// ServeHTTP answers 401 without a token that somebody owns, 403 if its owner may not read, and 503 if
-// nobody can tell.
+// ServeHTTP answers 401 without a valid token, 403 if its owner may not read, and 503 if
+// that cannot be found out.
 func (g *Guard) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	token, found := bearer(req.Header.Get("Authorization"))
 	if !found {
@@ -96,7 +96,7 @@ func bearer(header string) (token string, found bool) {
 	return token, strings.EqualFold(scheme, "Bearer") && token != ""
 }
 
-// reviewToken gives the answer that is known, or asks. Only a hash of the token is remembered. Questions are counted
+// reviewToken returns the cached verdict, or requests one. Only a hash of the token is cached. Questions are counted
 // for the address they come from, and for the token once it was good: addresses can be shared.
 func (g *Guard) reviewToken(ctx context.Context, token, from string) (Verdict, error) {
 	key := sha256.Sum256([]byte(token))

@@ -17,7 +17,7 @@ const (
 	Removal  Kind = "removal"  // a node is removed without a command: it expired, was interrupted, and so on
 	Decision Kind = "decision" // what a pass found: prices, candidates, what was refused
 	Plan     Kind = "plan"     // nodes are bought, or pods have no place
-	Draining Kind = "draining" // what a node that goes waits for; also the state of things
+	Draining Kind = "draining" // what a terminating node waits for; also the state of things
 	Blocked  Kind = "blocked"  // what keeps nodes now; not an entry but the state of things
 )
 
@@ -71,7 +71,7 @@ func (j *Journal) add(e Entry) {
 	j.dropped += j.rings[e.Kind].push(e)
 }
 
-// repeats reports whether a value is that of the last entry of its kind, and remembers it. The caller
+// repeats reports whether a value is that of the last entry of its kind, and records it. The caller
 // holds the lock.
 func (j *Journal) repeats(e Entry) bool {
 	text := string(e.Value)

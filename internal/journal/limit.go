@@ -7,7 +7,7 @@ import (
 )
 
 // Questions to the API server about tokens: so many for each caller, so that one who tries many of them
-// locks out nobody else, and so many for all strangers, so that many callers do not load the API server.
+// locks out no other client, and so many for all strangers, so that many callers do not load the API server.
 const (
 	perSecond, burst       = 5, 20
 	allPerSecond, allBurst = 20, 100

@@ -21,7 +21,7 @@ const (
 	longest    = 253 // the longest name a node has
 )
 
-// Query is what somebody asks for. The zero Query asks for the latest entries.
+// Query selects what is returned. The zero Query asks for the latest entries.
 type Query struct {
 	Since uint64 // entries after this one, oldest first; 0: the latest
 	Limit int    // 0: 100
@@ -82,7 +82,7 @@ type Page struct {
 	Dropped uint64    `json:"dropped"` // entries that are gone because room is limited
 	Blocked []Refusal `json:"blocked"` // what keeps nodes now, longest first
 	Total   int       `json:"blockedTotal"`
-	Drains  []Drain   `json:"draining"` // nodes that go and wait now, longest first
+	Drains  []Drain   `json:"draining"` // terminating nodes that wait now, longest first
 }
 
 // Read answers a query.
@@ -121,7 +121,7 @@ func (j *Journal) Read(q Query) Page {
 	return page
 }
 
-// Handler serves the journal as JSON. It asks nobody who may read it: wrap it in a Guard.
+// Handler serves the journal as JSON. It does not check who may read it: wrap it in a Guard.
 func (j *Journal) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if req.Method != http.MethodGet && req.Method != http.MethodHead {
@@ -143,6 +143,6 @@ func (j *Journal) Handler() http.Handler {
 		h.Set("Content-Type", "application/json")
 		h.Set("Cache-Control", "no-store")
 		h.Set("X-Content-Type-Options", "nosniff")
-		_, _ = w.Write(append(text, '\n')) // whoever asked may have gone
+		_, _ = w.Write(append(text, '\n')) // the client may have disconnected
 	})
 }

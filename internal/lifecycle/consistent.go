@@ -22,7 +22,7 @@ const ConsistencyCheckFailed = "ConsistencyCheckFailed"
 const minResourcePercent = 90
 
 // Consistent compares a node with what was expected of it (LC-40). It returns the conditions of the
-// claim as wanted, and what to tell. Claims that are not initialized, or go, stay as they are.
+// claim as wanted, and events. Claims that are not initialized, or are terminating, stay as they are.
 func Consistent(claim *karpv1.NodeClaim, node *corev1.Node, now time.Time) ([]metav1.Condition, []event.Event) {
 	list := claim.Status.Conditions
 	if claim.DeletionTimestamp != nil || node == nil || !condition.True(list, karpv1.ConditionInitialized) {

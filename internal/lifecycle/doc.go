@@ -1,4 +1,4 @@
-// Package lifecycle decides what happens to a NodeClaim from its creation until somebody deletes it:
+// Package lifecycle decides what happens to a NodeClaim from its creation until its deletion:
 // launch, registration, initialization, timeouts (nodeclaim-lifecycle 2–5), and the smaller rules
 // about claims and their nodes: expiry, collection, consistency, hydration, pod events.
 //

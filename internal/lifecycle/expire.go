@@ -30,7 +30,7 @@ func TerminationMode(claim *karpv1.NodeClaim) string {
 	}
 }
 
-// BoundedMode is the TerminationMode of a claim whose drain somebody bounds; nil: nobody does.
+// BoundedMode is the TerminationMode of a claim whose drain is bounded; nil: it is not.
 func BoundedMode(claim *karpv1.NodeClaim, bound *time.Duration) string {
 	switch {
 	case bound == nil:

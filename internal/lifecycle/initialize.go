@@ -27,7 +27,7 @@ func (m *decision) initialize() {
 	if m.step.Node != nil {
 		node = m.step.Node // as it will be
 	}
-	m.step.Nominate = node.Name // its taints go one by one, and whoever sees the last one go may have its room
+	m.step.Nominate = node.Name // its taints go one by one, and a pod that tolerates the others could take its room
 	if reason, message := m.initializationObstacle(node); reason != "" {
 		m.setConditionUnknown(karpv1.ConditionInitialized, reason, message)
 		return

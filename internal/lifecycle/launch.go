@@ -39,7 +39,7 @@ func (m *decision) launch() {
 	}
 	switch outcome := m.facts.Launch; {
 	case outcome == nil:
-		// A claim that was tried for long enough is not launched once more: whoever waits for it is planned anew.
+		// A claim that was tried for long enough is not launched once more: the pods that wait for it are planned again.
 		if m.removeIfTimedOut(); m.step.Remove == nil {
 			m.step.Launch = true
 		}
@@ -78,7 +78,7 @@ func (m *decision) recordInstance(i cloud.Instance) {
 
 // handleLaunchError reacts to a failed launch (LC-04, V15-61, V15-62).
 func (m *decision) handleLaunchError(o Outcome) {
-	if !o.Told {
+	if !o.Reported {
 		m.step.News = append(m.step.News, News{Message: "failed launching nodeclaim", Err: o.Err})
 	}
 	switch cloud.KindOf(o.Err) {
@@ -91,7 +91,7 @@ func (m *decision) handleLaunchError(o Outcome) {
 		m.addEvent(event.NodeClassNotReady, "Claim "+m.claim.Name+" is deleted because its node class "+m.claim.Spec.NodeClassRef.Name+" is not ready: "+o.Err.Error())
 		m.step.Remove = &Removal{Reason: RemovedNodeClassNotReady}
 	case cloud.Denied, cloud.Invalid, cloud.Unsupported: // only a person can help
-		if !o.Told {
+		if !o.Reported {
 			text := "Claim " + m.claim.Name + " cannot be launched and is tried again: " + o.Err.Error()
 			m.addEvent(event.LaunchFailed, text)
 			m.step.PodEvents = []event.Event{{Reason: event.LaunchFailed, Text: Cut(text)}}

@@ -60,7 +60,7 @@ func (r LaunchResult) Expired(now time.Time) bool { return now.Sub(r.until) > La
 
 func (r LaunchResult) outcomeAt(now time.Time) *Outcome {
 	outcome := r.outcome
-	outcome.Told = r.reported
+	outcome.Reported = r.reported
 	if outcome.Err != nil {
 		outcome.Wait = max(r.until.Sub(now), FirstLaunchRetry)
 	}

@@ -56,13 +56,13 @@ func TestLaunchResultIsKept(t *testing.T) {
 	}
 	late := start.Add(2 * time.Hour)
 	outcome, r := r.Report(late)
-	if outcome == nil || outcome.Told || outcome.Instance.ID != "i-1" {
+	if outcome == nil || outcome.Reported || outcome.Instance.ID != "i-1" {
 		t.Errorf("reports %v late", outcome)
 	}
 	if outcome, _ := r.Report(late); outcome != nil {
 		t.Error("an expired result is reported twice")
 	}
-	if outcome, _ := r.Report(start); outcome == nil || !outcome.Told {
+	if outcome, _ := r.Report(start); outcome == nil || !outcome.Reported {
 		t.Errorf("a reported result is %v", outcome)
 	}
 }

@@ -3,9 +3,11 @@ package lifecycle
 import (
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/condition"
 )
 
 // How long a claim may take.
@@ -49,6 +51,17 @@ func (m *decision) removeIfTimedOut() {
 		return
 	}
 	m.requeueAfter(left)
+}
+
+// NodeMissing reports whether the Node of a registered claim may have been deleted, given the Nodes that the cache has for
+// it. The cache may be behind, so NodeReplaced confirms it with what the API server has.
+func NodeMissing(claim *karpv1.NodeClaim, cached []*corev1.Node) bool {
+	return len(cached) == 0 && claim.Status.NodeName != "" && condition.True(claim.Status.Conditions, karpv1.ConditionRegistered)
+}
+
+// NodeReplaced reports whether the Node that has the name of a claim's Node now is that of another instance.
+func NodeReplaced(claim *karpv1.NodeClaim, live *corev1.Node) bool {
+	return live.Spec.ProviderID != claim.Status.ProviderID
 }
 
 // removeIfNodeGone removes a claim whose Node was deleted by another client (FM L12). No pod can run on the

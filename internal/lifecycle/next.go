@@ -24,7 +24,7 @@ type Facts struct {
 	Drivers *Drivers          // nil: dynamic resource allocation is off
 	Now     time.Time
 
-	Launching bool // the cloud is being asked
+	Launching bool // a launch is in flight
 	NodeGone  bool // it had a node, and the API server knows it no more
 }
 
@@ -33,7 +33,7 @@ type Outcome struct {
 	Instance cloud.Instance
 	Err      error
 	Wait     time.Duration // until it may be tried again; only with Err
-	Told     bool          // an answer of before, remembered: no news
+	Reported bool          // an earlier reconcile has reported it
 }
 
 // GateState is what a registration gate answered.
@@ -111,7 +111,7 @@ func Next(f Facts) Step {
 		return Step{Claim: claim, Again: true}
 	}
 	if f.Launching && f.Claim.Status.ProviderID == "" {
-		return Step{Claim: f.Claim} // whoever asks tells when there is an answer; one write says it all
+		return Step{Claim: f.Claim} // the launch wakes the claim when there is a result
 	}
 	for _, stage := range []func(){m.removeIfNodeGone, m.launch, m.register, m.initialize, m.removeIfTimedOut} {
 		if stage(); m.step.Launch || m.step.Ask || m.step.Remove != nil {

@@ -231,7 +231,7 @@ func TestLaunchFails(t *testing.T) {
 // An error that is remembered is neither news nor a reason to try before its time (G12).
 func TestKnownFailureIsNotReportedAgain(t *testing.T) {
 	t.Parallel()
-	outcome := &lifecycle.Outcome{Err: errors.New("boom"), Wait: 10 * time.Minute, Told: true}
+	outcome := &lifecycle.Outcome{Err: errors.New("boom"), Wait: 10 * time.Minute, Reported: true}
 	step := lifecycle.Next(lifecycle.Facts{Claim: fresh(), Launch: outcome, Tried: after(0), Now: after(4 * time.Minute)})
 	if len(step.News) > 0 || step.Launch {
 		t.Errorf("step %+v, want neither a launch nor news", step)

@@ -25,6 +25,16 @@ func PodEvent(pod *corev1.Pod) time.Time {
 	return latest(podBoundAt(pod), podEndedAt(pod), deletionRequestedAt(pod))
 }
 
+// PodRemoved is the time of the event that a pod does not exist any more; zero for pods that do not count. One that
+// ended or whose deletion was requested has had its event; one that was deleted without grace has not.
+func PodRemoved(pod *corev1.Pod, now time.Time) time.Time {
+	at := PodEvent(pod)
+	if !at.IsZero() && pod.DeletionTimestamp == nil && !cluster.PodEnded(pod) {
+		return now
+	}
+	return at
+}
+
 // PodEventDue says whether an event of that time is to be written on a claim, and as which time. A
 // time in the future is a clock that is ahead.
 func PodEventDue(claim *karpv1.NodeClaim, event, now time.Time) (time.Time, bool) {
@@ -32,6 +42,12 @@ func PodEventDue(claim *karpv1.NodeClaim, event, now time.Time) (time.Time, bool
 		event = now
 	}
 	return event, !event.IsZero() && event.Sub(claim.Status.LastPodEventTime.Time) >= PodEventGap
+}
+
+// LosesNomination reports whether a pod lost its nomination for a node without being bound: the scheduler tried the node
+// before it accepts pods, so that the pod has to be nominated again.
+func LosesNomination(before, after *corev1.Pod) bool {
+	return before.Status.NominatedNodeName != "" && after.Status.NominatedNodeName == "" && after.Spec.NodeName == ""
 }
 
 func podBoundAt(pod *corev1.Pod) time.Time {
@@ -58,16 +74,16 @@ func podEndedAt(pod *corev1.Pod) time.Time {
 	return latest(last, conditionChangedAt(pod, corev1.PodReady), conditionChangedAt(pod, corev1.ContainersReady))
 }
 
-// deletionRequestedAt is when somebody asked for the end of a pod: the timestamp on it is that plus the grace.
+// deletionRequestedAt is when the deletion of a pod was requested: its deletionTimestamp is that plus the grace period.
 func deletionRequestedAt(pod *corev1.Pod) time.Time {
 	if pod.DeletionTimestamp == nil {
 		return time.Time{}
 	}
-	asked := pod.DeletionTimestamp.Time
+	requested := pod.DeletionTimestamp.Time
 	if grace := pod.DeletionGracePeriodSeconds; grace != nil {
-		asked = asked.Add(-time.Duration(*grace) * time.Second)
+		requested = requested.Add(-time.Duration(*grace) * time.Second)
 	}
-	return asked
+	return requested
 }
 
 func conditionChangedAt(pod *corev1.Pod, name corev1.PodConditionType) time.Time {

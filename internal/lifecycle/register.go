@@ -35,7 +35,7 @@ const gateRetry = 5 * time.Second
 // waits for (FM B05, B17).
 func (m *decision) presentNodes() []*corev1.Node {
 	if m.claim.Status.ProviderID == "" {
-		return nil // nodes without an id belong to nobody yet (FM B06)
+		return nil // nodes without an id belong to no claim yet (FM B06)
 	}
 	var out []*corev1.Node
 	for _, n := range m.facts.Nodes {

@@ -218,6 +218,89 @@ func TestPodEvents(t *testing.T) {
 	}
 }
 
+func TestPodRemoved(t *testing.T) {
+	t.Parallel()
+	now := after(time.Hour)
+	running := func(change ...func(*corev1.Pod)) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(created)}, Spec: corev1.PodSpec{NodeName: "n"}}
+		for _, f := range change {
+			f(p)
+		}
+		return p
+	}
+	for name, tc := range map[string]struct {
+		pod  *corev1.Pod
+		want time.Time
+	}{
+		"deleted without grace":  {pod: running(), want: now},
+		"deletion was requested": {pod: running(func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(after(time.Minute))) }), want: after(time.Minute)},
+		"it ended before":        {pod: running(func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }), want: created},
+		"it was never on a node": {pod: running(func(p *corev1.Pod) { p.Spec.NodeName = "" })},
+		"a DaemonSet pod": {pod: running(func(p *corev1.Pod) {
+			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet"}}
+		})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := lifecycle.PodRemoved(tc.pod, now); !got.Equal(tc.want) {
+				t.Errorf("PodRemoved() = %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestLosesNomination(t *testing.T) {
+	t.Parallel()
+	pod := func(nominated, node string) *corev1.Pod {
+		return &corev1.Pod{Spec: corev1.PodSpec{NodeName: node}, Status: corev1.PodStatus{NominatedNodeName: nominated}}
+	}
+	for name, tc := range map[string]struct {
+		before, after *corev1.Pod
+		want          bool
+	}{
+		"taken back":          {before: pod("n", ""), after: pod("", ""), want: true},
+		"bound":               {before: pod("n", ""), after: pod("", "n")},
+		"nominated elsewhere": {before: pod("n", ""), after: pod("m", "")},
+		"never nominated":     {before: pod("", ""), after: pod("", "")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := lifecycle.LosesNomination(tc.before, tc.after); got != tc.want {
+				t.Errorf("LosesNomination() = %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestFM_L12_NodeMissing(t *testing.T) {
+	t.Parallel()
+	named := func(c *karpv1.NodeClaim) *karpv1.NodeClaim {
+		c.Status.NodeName, c.Status.ProviderID = "n", "i"
+		return c
+	}
+	for name, tc := range map[string]struct {
+		claim  *karpv1.NodeClaim
+		cached []*corev1.Node
+		want   bool
+	}{
+		"the cache has no Node":      {claim: named(registered()), want: true},
+		"the cache has it":           {claim: named(registered()), cached: []*corev1.Node{joined("n")}},
+		"the claim did not register": {claim: named(launched())},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := lifecycle.NodeMissing(tc.claim, tc.cached); got != tc.want {
+				t.Errorf("NodeMissing() = %t, want %t", got, tc.want)
+			}
+		})
+	}
+	for id, want := range map[string]bool{"i": false, "another": true} {
+		if got := lifecycle.NodeReplaced(named(registered()), &corev1.Node{Spec: corev1.NodeSpec{ProviderID: id}}); got != want {
+			t.Errorf("NodeReplaced() of %s = %t, want %t", id, got, want)
+		}
+	}
+}
+
 func TestPodEventDue(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

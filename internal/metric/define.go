@@ -15,7 +15,7 @@ func (b *builder) nodes(s *Set) {
 	s.NodesCreated = b.counter("karpenter_nodes_created_total", "nodes that registered", "nodepool", "zone")
 	s.NodesTerminated = b.counter("karpenter_nodes_terminated_total", "nodes whose finalizer was removed", "nodepool", "zone")
 	s.NodesDrained = b.counter("karpenter_nodes_drained_total", "drains that were completed", "nodepool")
-	s.NodesDrainBlocked = b.gauge("dovetail_nodes_drain_blocked", "nodes that go and wait for pods, volumes or the end of their instance, by what holds these: see Waits in reasons.md", "nodepool", "reason")
+	s.NodesDrainBlocked = b.gauge("dovetail_nodes_drain_blocked", "terminating nodes that wait for pods, for volumes or for the termination of their instance, by what holds these: see Waits in reasons.md", "nodepool", "reason")
 	s.NodesDrainBlockedTime = b.gauge("dovetail_nodes_drain_blocked_seconds", "the longest of these waits", "nodepool", "reason")
 	s.NodesTerminationDuration = b.summary("karpenter_nodes_termination_duration_seconds", "from the request to delete a node until its finalizer is gone", "nodepool")
 	s.NodesLifetimeDuration = b.histogram("karpenter_nodes_lifetime_duration_seconds", "age of nodes at their deletion", lifetimes(), "nodepool")

@@ -9,7 +9,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// Live is a gauge about objects that come and go. Its series are made when somebody asks for them, so
+// Live is a gauge about objects that come and go. Its series are made when they are scraped, so
 // they cost nothing in between and none stays behind when its object is gone (FM N03).
 type Live struct {
 	desc   *prometheus.Desc

@@ -34,11 +34,11 @@ type Facts struct {
 type Step struct {
 	Conditions  []metav1.Condition // the whole list
 	ClassSeen   int64              // generation of the node class these conditions were decided with
-	Launches    Ring               // to remember until the next decision
+	Launches    Ring               // to keep until the next decision
 	Events      []event.Event      // about the pool
 	Annotations map[string]string  // to be on the pool; nil when they are
 	Restamp     []Stamp            // claims to write before the pool
-	Assumed     []reason.Reason    // what was read into the pool; told once per generation
+	Assumed     []reason.Reason    // what was read into the pool; reported once per generation
 	Ignored     []reason.Reason    // what has no effect or cannot be read, for the log; once per generation
 	After       time.Duration      // decide again after this time; 0: when something changes
 }

@@ -3,7 +3,7 @@ package pool
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 const (
-	ringSize  = 4 // launches remembered per pool
+	ringSize  = 4 // launches recorded per pool
 	unhealthy = 2 // failures among them that make a pool unhealthy
 )
 
@@ -14,7 +14,7 @@ type Result struct {
 	Message    string
 }
 
-// Ring is how the last launches of a pool ended (LC-53). The zero value remembers none.
+// Ring is how the last launches of a pool ended (LC-53). The zero value has none.
 type Ring struct {
 	failed [ringSize]bool
 	added  int

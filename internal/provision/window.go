@@ -12,6 +12,12 @@ const Retrigger = types.UID("waiting")
 // ReplanInterval is how often pending pods are planned again (SC-02).
 const ReplanInterval = 10 * time.Second
 
+// minNomination is how long a node is reserved for nominated pods at least.
+const minNomination = 10 * time.Second
+
+// NominationPeriod is how long a node is reserved for nominated pods, for a maximum length of windows (SC-52).
+func NominationPeriod(maxWindow time.Duration) time.Duration { return max(2*maxWindow, minNomination) }
+
 // Window collects triggers of a plan (SC-04). The first trigger opens a window, and each new one extends it. It closes
 // after an idle time, or when its maximum length is reached.
 type Window struct {

@@ -79,3 +79,12 @@ func TestWindowKeepsOneTriggerWhileClosed(t *testing.T) {
 		t.Error("a window opens for what was dropped")
 	}
 }
+
+func TestSC_52_NominationPeriod(t *testing.T) {
+	t.Parallel()
+	for window, want := range map[time.Duration]time.Duration{time.Second: 10 * time.Second, 5 * time.Second: 10 * time.Second, 10 * time.Second: 20 * time.Second} {
+		if got := NominationPeriod(window); got != want {
+			t.Errorf("NominationPeriod(%s) = %s, want %s", window, got, want)
+		}
+	}
+}

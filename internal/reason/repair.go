@@ -1,6 +1,6 @@
 package reason
 
-// Codes of node repair: why a sick node is left as it is. Subjects are "node/NAME".
+// Codes of node repair: why an unhealthy node is not repaired. Subjects are "node/NAME".
 const (
 	DoNotRepair    Code = "DoNotRepair"
 	DrainUnbounded Code = "DrainUnbounded" // because: the pod that holds the node

@@ -1,6 +1,6 @@
 // Package report sends events: it drops repeats and keeps to the limits that internal/event documents.
 //
-// It is the only place where an event leaves the process. Not here: what to tell (the decisions), log
+// It is the only place where an event leaves the process. Not here: what to report (the decisions), log
 // lines (the shells).
 //
 // Enter at New.

@@ -26,7 +26,7 @@ type sink interface {
 const (
 	maxNote   = 1024  // the longest text the API server takes
 	maxAction = 128   // the longest action
-	maxSeen   = 50000 // keys remembered; past that repeats may be sent again
+	maxSeen   = 50000 // keys cached; past that repeats may be sent again
 )
 
 // Recorder sends events. It is safe for concurrent use.
@@ -80,7 +80,7 @@ func (r *Recorder) Emit(obj client.Object, events ...event.Event) {
 	}
 }
 
-// Flips tells which conditions of an object changed.
+// Flips emits events about the conditions of an object that changed.
 func (r *Recorder) Flips(obj client.Object, flips []condition.Flip) {
 	if r.SilentFlips {
 		return
@@ -114,7 +114,7 @@ func news(f condition.Flip) bool {
 	}
 }
 
-// due says whether an event is no repeat, and remembers it.
+// due reports whether an event is no repeat, and records it.
 func (r *Recorder) due(obj client.Object, e event.Event, doc event.Doc) bool {
 	id := string(obj.GetUID())
 	if id == "" {

@@ -70,7 +70,7 @@ func (r Req) Intersect(other Req) Req {
 			}
 		}
 	}
-	return settle(Req{
+	return normalized(Req{
 		Not:       r.Not,
 		Values:    values,
 		Bounds:    r.Bounds.tighten(other.Bounds),
@@ -78,8 +78,8 @@ func (r Req) Intersect(other Req) Req {
 	})
 }
 
-// settle brings a Req with sorted, distinct values into normal form. It may reuse r.Values.
-func settle(r Req) Req {
+// normalized brings a Req with sorted, distinct values into normal form. It may reuse r.Values.
+func normalized(r Req) Req {
 	if r.Bounds.Contradictory() {
 		return Req{MinValues: r.MinValues}
 	}
@@ -174,7 +174,7 @@ func (r *Req) UnmarshalJSON(data []byte) error {
 	if !p.Bounds.HasHi {
 		p.Bounds.Hi = 0
 	}
-	*r = settle(Req(p))
+	*r = normalized(Req(p))
 	return nil
 }
 

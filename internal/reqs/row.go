@@ -96,13 +96,13 @@ func (t *Table) Intersect(dst, a, b Row) bool {
 	for slot, k := range t.extras {
 		p, pMin := a.load(slot)
 		q, qMin := b.load(slot)
-		dst.settle(slot, k, p.tighten(q), max(pMin, qMin))
+		dst.applyBounds(slot, k, p.tighten(q), max(pMin, qMin))
 	}
 	return true
 }
 
-// settle applies the rules for bounds to a key whose bits are already combined.
-func (r Row) settle(slot int, k KeyID, b Bounds, minValues int) {
+// applyBounds applies the rules for bounds to a key whose bits are already combined.
+func (r Row) applyBounds(slot int, k KeyID, b Bounds, minValues int) {
 	t := r.table
 	switch {
 	case b.Contradictory(): // DoesNotExist; disjoint bounds have left no bit set

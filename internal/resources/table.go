@@ -145,7 +145,7 @@ func (t Table) requests(v *Vec, list corev1.ResourceList) {
 }
 
 // Capacity converts what someone offers. Fractions of a unit round down, so that an offer is never
-// taken for more than it is. Names unknown to the table are left out: nobody can have asked for them.
+// taken for more than it is. Names unknown to the table are left out: no pod can have requested them.
 func (t Table) Capacity(list corev1.ResourceList) Vec {
 	var v Vec
 	// any order: each name has a lane of its own, and integers are added up

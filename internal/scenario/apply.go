@@ -22,7 +22,7 @@ type Applied struct {
 }
 
 // Apply makes moves at once, in order: replacements come up on their offer, pods go where the move
-// says, the nodes go. The view is replaced, never written to. The error is a move that cannot be
+// says, the nodes are removed. The view is replaced, never written to. The error is a move that cannot be
 // made: it names a node or pod that is not there, or leaves pods behind.
 func (c *Compiled) Apply(moves []solve.Move) (Applied, error) {
 	a := applier{compiled: c, at: make(map[string]int, len(c.View.Nodes)), nodes: slices.Clone(c.View.Nodes)}
@@ -59,7 +59,7 @@ func (a *applier) move(m *solve.Move) error {
 	place := func(pod cluster.PodKey, node int) error {
 		p, there := leaving[pod]
 		if !there {
-			return fmt.Errorf("pod %s is on none of the nodes that go", pod)
+			return fmt.Errorf("pod %s is on none of the removed nodes", pod)
 		}
 		delete(leaving, pod)
 		a.nodes[node].Pods = append(slices.Clip(a.nodes[node].Pods), p)
@@ -100,7 +100,7 @@ func (a *applier) move(m *solve.Move) error {
 	return nil
 }
 
-// leaving returns the pods of nodes that go, less those that end with their node.
+// leaving returns the pods of nodes that are removed, less those that end with their node.
 func (a *applier) leaving(names []string) (map[cluster.PodKey]cluster.Pod, error) {
 	pods := map[cluster.PodKey]cluster.Pod{}
 	for _, name := range names {

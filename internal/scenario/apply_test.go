@@ -74,7 +74,7 @@ func TestApply(t *testing.T) {
 			wantError: "move 1: pod default/node-1-0-0 is to go to node node-2, which is not there",
 		},
 		"a pod of another node": {
-			moves: []solve.Move{{Remove: []string{"node-2"}, Bind: to("node-1", "node-1-0-0")}}, wantError: "move 0: pod default/node-1-0-0 is on none of the nodes that go",
+			moves: []solve.Move{{Remove: []string{"node-2"}, Bind: to("node-1", "node-1-0-0")}}, wantError: "move 0: pod default/node-1-0-0 is on none of the removed nodes",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

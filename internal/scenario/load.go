@@ -37,7 +37,7 @@ func Load(data []byte) (*Scenario, error) {
 	return s, nil
 }
 
-// resolve puts a named template in its place, so that nobody else has to look it up.
+// resolve puts a named template in its place, so that callers need not look it up.
 func (s *Scenario) resolve(g *PodGroup) {
 	if g.Template == nil {
 		g.Template = s.Templates[g.TemplateRef]

@@ -100,7 +100,7 @@ func (c *checker) ports(path string, ports []corev1.ContainerPort) {
 	}
 }
 
-// poolValues checks what the schema of the API does: nobody else looks at it here.
+// poolValues checks what the schema of the API does: nothing else checks it here.
 func (c *checker) poolValues(path string, pool *karpv1.NodePool) {
 	c.optional(path+".apiVersion", pool.APIVersion, poolVersions)
 	c.optional(path+".kind", pool.Kind, poolKinds)

@@ -1,5 +1,5 @@
 // Package seed makes property tests draw the same values in every run: a test that rolls dice fails for
-// somebody who changed something else. Every test package that uses rapid imports it for its effect.
+// an author who changed something else. Every test package that uses rapid imports it for its effect.
 //
 // The seed is Fixed; -rapid.seed=N, or RAPID_SEED, takes another one. DOVETAIL_EXPLORE=1 takes a new one in
 // every run, to find what Fixed does not. A property that does not hold prints the seed of the check that

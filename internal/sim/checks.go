@@ -31,31 +31,32 @@ const (
 
 // checks checks the rules during a run, with the state that this needs.
 type checks struct {
-	w       *World
-	bought  map[types.UID]string     // the claim that was last ordered for a pod
-	served  map[types.UID][]purchase // claims that this process ordered for pending pods
-	tainted map[string]time.Time     // since when a node has had a taint without a command
-	waiting map[string]time.Time     // since when pods have waited
-	idle    map[string]time.Time     // since when nodes have been drifted, going, or not up
-	shapes  []state                  // of the cluster at rest, in the quiet part of a run
-	moved   []string                 // claims that moves set out to remove since then
-	drifts  bool                     // nodes have been replaced because of drift since then
-	last    time.Time                // of the last move
-	stirred time.Time                // of the last command for drift or repair: moves may follow from it
-	swaps   []disrupt.Running        // that had replacements
-	failed  map[string]bool          // replacements of commands that were given up
-	asked   map[string]rebootCalls
-	ill     map[string]time.Time   // since when nodes could have been repaired
-	marked  map[string]time.Time   // since when nodes have had the taint of a reboot that is over
-	size    map[string]time.Time   // since when a static pool has been too large or too small
-	noticed map[string]bool        // instances whose interruption notice was handled
-	slots   []string               // claims that were ordered for the reservation
-	holds   map[string][]time.Time // when commands of this process held a node lately
+	w        *World
+	bought   map[types.UID]string     // the claim that was last ordered for a pod
+	served   map[types.UID][]purchase // claims that this process ordered for pending pods
+	tainted  map[string]time.Time     // since when a node has had a taint without a command
+	waiting  map[string]time.Time     // since when pods have waited
+	idle     map[string]time.Time     // since when nodes have been drifted, going, or not up
+	shapes   []state                  // of the cluster at rest, in the quiet part of a run
+	moved    []string                 // claims that moves set out to remove since then
+	drifts   bool                     // nodes have been replaced because of drift since then
+	last     time.Time                // of the last move
+	stirred  time.Time                // of the last command for drift or repair: moves may follow from it
+	swaps    []disrupt.Running        // that had replacements
+	failed   map[string]bool          // replacements of commands that were given up
+	asked    map[string]rebootCalls
+	ill      map[string]time.Time   // since when nodes could have been repaired
+	marked   map[string]time.Time   // since when nodes have had the taint of a reboot that is over
+	size     map[string]time.Time   // since when a static pool has been too large or too small
+	noticed  map[string]bool        // instances whose interruption notice was handled
+	slots    []string               // claims that were ordered for the reservation
+	holds    map[string][]time.Time // when commands of this process held a node lately
+	commands commandChecks
 }
 
 func newChecks(w *World) checks {
 	return checks{
-		w: w, noticed: map[string]bool{}, asked: map[string]rebootCalls{}, ill: map[string]time.Time{}, marked: map[string]time.Time{}, size: map[string]time.Time{}, holds: map[string][]time.Time{},
+		w: w, commands: newCommandChecks(), noticed: map[string]bool{}, asked: map[string]rebootCalls{}, ill: map[string]time.Time{}, marked: map[string]time.Time{}, size: map[string]time.Time{}, holds: map[string][]time.Time{},
 		bought: map[types.UID]string{}, served: map[types.UID][]purchase{}, tainted: map[string]time.Time{}, waiting: map[string]time.Time{}, failed: map[string]bool{}, idle: map[string]time.Time{},
 	}
 }
@@ -66,6 +67,7 @@ func (c *checks) died(p *process) {
 	clear(c.tainted)
 	clear(c.served)
 	clear(c.holds)
+	c.commands = newCommandChecks()
 	there := map[string][]string{} // replacements by command
 	for _, name := range c.w.api.claimNames() {
 		if order, is := cluster.ReadOrder(c.w.api.claims[name].Annotations); is && c.w.api.claims[name].DeletionTimestamp == nil {
@@ -112,7 +114,7 @@ func (c *checks) changed(obj, before client.Object, gone bool) {
 // complete cache (G4).
 func (c *checks) decided(p *process, d disrupt.Decision) {
 	if len(d.Commands) > 0 && !p.synced {
-		c.w.broken("G4", "%d commands although memory is not complete", len(d.Commands))
+		c.w.broken("G4", "%d commands although the cache is not complete", len(d.Commands))
 	}
 	going := map[string]bool{}
 	for _, other := range p.commands.Running() {
@@ -124,10 +126,11 @@ func (c *checks) decided(p *process, d disrupt.Decision) {
 		cmd := &d.Commands[i]
 		for _, n := range cmd.Remove {
 			if going[n.Node] {
-				c.w.broken("queue", "node %s goes already", n.Node)
+				c.w.broken("queue", "node %s is being removed already", n.Node)
 			}
 			going[n.Node] = true
 			c.protects(p, cmd, n)
+			c.backedOff(cmd, n)
 			if cmd.Reason == karpv1.ReasonUnhealthy {
 				c.checkRepairBreakers(p, n.Pool)
 			}
@@ -170,8 +173,11 @@ func (c *checks) held(n disrupt.Candidate) {
 }
 
 // deletes checks that a command which deletes its nodes has its replacements (disruption 17).
-func (c *checks) deletes(cmd *disrupt.Running) {
+func (c *checks) deletes(p *process, cmd *disrupt.Running) {
 	for _, name := range cmd.ReplacementClaims {
+		if known := p.observedClaim(name); known == nil || known.DeletionTimestamp != nil {
+			c.w.broken("queue", "nodes %v are deleted although replacement %s is lost", names(cmd.Remove), name)
+		}
 		if claim := c.w.api.claims[name]; claim != nil && claim.DeletionTimestamp == nil && !c.up(claim) {
 			c.w.broken("queue", "nodes %v are deleted although replacement %s is not initialized", names(cmd.Remove), name)
 		}
@@ -203,7 +209,7 @@ func (c *checks) withinBudget(p *process, why karpv1.DisruptionReason, pool stri
 		}
 	}
 	if allowed, _ := budget.Limit(cluster.Budgets(effective.Spec.Disruption.Budgets), string(why), total, c.w.now); busy > allowed {
-		c.w.broken("G5", "%d of %d nodes of pool %s go or are not ready, its budgets allow %d for %s", busy, total, pool, allowed, why)
+		c.w.broken("G5", "%d of %d nodes of pool %s are being removed or not ready, its budgets allow %d for %s", busy, total, pool, allowed, why)
 	}
 }
 
@@ -216,7 +222,7 @@ func (c *checks) seenClaim(p *process, node *corev1.Node) *karpv1.NodeClaim {
 	return nil
 }
 
-// protects checks that a node which goes holds no pod that may not be disturbed.
+// protects checks that a node which is removed has no protected pod.
 func (c *checks) protects(p *process, cmd *disrupt.Command, n disrupt.Candidate) {
 	claim, _ := p.seen[claims][n.Claim].(*karpv1.NodeClaim)
 	node, _ := p.seen[nodes][n.Node].(*corev1.Node)
@@ -226,7 +232,7 @@ func (c *checks) protects(p *process, cmd *disrupt.Command, n disrupt.Candidate)
 	}
 	gentle := cmd.Reason == karpv1.ReasonEmpty || cmd.Reason == karpv1.ReasonUnderutilized
 	if cmd.Reason != karpv1.ReasonUnhealthy && (c.mayNotBeDisrupted(p, node, n.Pool) || claim.DeletionTimestamp != nil) {
-		c.w.broken("G6", "node %s is protected or goes already", n.Node)
+		c.w.broken("G6", "node %s is protected or terminating", n.Node)
 	}
 	if !gentle && (claim.Spec.TerminationGracePeriod != "" || cmd.Bound != nil) {
 		return
@@ -254,7 +260,7 @@ func (c *checks) deletesNode(p *process, cmd *disrupt.Running, node *corev1.Node
 }
 
 // mayNotBeDisrupted reports whether a Node, or its pool as the process knows it, has one of the annotations that forbid
-// disruption. It is written apart from what the controller asks.
+// disruption. It does not use the code of the controller.
 func (c *checks) mayNotBeDisrupted(p *process, node *corev1.Node, pool string) bool {
 	objects := []client.Object{}
 	if node != nil {
@@ -331,7 +337,7 @@ func (c *checks) evicts(pod *corev1.Pod) {
 	}
 }
 
-// forces checks that no pod is forced to go before the deadline of its node comes (G6).
+// forces checks that no pod is deleted by force before the deadline of its node comes (G6).
 func (c *checks) forces(pod *corev1.Pod) {
 	node := c.w.api.nodes[pod.Spec.NodeName]
 	if node == nil {
@@ -340,7 +346,7 @@ func (c *checks) forces(pod *corev1.Pod) {
 	at := c.deadline(node)
 	grace := time.Duration(*pod.Spec.TerminationGracePeriodSeconds) * time.Second
 	if at.IsZero() || pod.DeletionTimestamp == nil && c.w.now.Before(at.Add(-grace)) {
-		c.w.broken("G6", "pod %s is forced to go, the deadline of node %s is %s", pod.Name, node.Name, at)
+		c.w.broken("G6", "pod %s is deleted by force, the deadline of node %s is %s", pod.Name, node.Name, at)
 	}
 }
 
@@ -418,7 +424,7 @@ func (c *checks) recordReplacement(cmd *disrupt.Running) {
 }
 
 // surplusReplacements names the replacements of nodes that are still there: a pool may have both for a while, also when
-// whoever began with it died. One whose command was not begun yet when that happened says itself what it
+// the process that began with it died. One whose command was not begun yet when that happened says itself what it
 // stands for, until a process has taken it over or has found that it cannot (disruption 25.7, 25.8).
 func (c *checks) surplusReplacements() map[string]bool {
 	out := map[string]bool{}

@@ -49,14 +49,14 @@ func (w *World) fresh() float64 {
 		Words: awsv1.Vocabulary(), Lanes: w.market.lanes, Classes: []schema.GroupKind{{Group: awsv1.Group, Kind: awsv1.Kind}}, Now: func() time.Time { return w.now },
 	})
 	_ = p.store.Watch(context.Background(), informers{p}) // ours never fail
-	tell := func(obj client.Object) { p.handlers[kindOf(obj)].OnUpdate(nil, obj) }
+	feed := func(obj client.Object) { p.handlers[kindOf(obj)].OnUpdate(nil, obj) }
 	types := map[string][]catalog.InstanceType{}
 	for _, name := range sorted(w.api.pools) {
-		tell(w.api.pools[name])
+		feed(w.api.pools[name])
 		types[name] = w.market.offers()
 	}
 	for _, name := range sorted(w.api.daemons) {
-		tell(w.api.daemons[name])
+		feed(w.api.daemons[name])
 	}
 	for _, name := range sorted(w.api.pods) {
 		pod := w.api.pods[name]
@@ -66,7 +66,7 @@ func (w *World) fresh() float64 {
 		pod = pod.DeepCopy()
 		pod.Spec.NodeName = ""
 		pod.Status = corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}}
-		tell(pod)
+		feed(pod)
 	}
 	view := p.store.Snapshot(types)
 	return solve.Solve(solve.Problem{View: view.Snapshot, Pods: view.Pods, Policy: w.config.Policy}, func() bool { return false }).Cost

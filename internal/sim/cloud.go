@@ -19,8 +19,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
-// dryFor is how long an offering that could not be had is left out of plans.
-const dryFor = 3 * time.Minute
+// unavailableFor is how long an offering with insufficient capacity is left out of plans.
+const unavailableFor = 3 * time.Minute
 
 // simCloud is the cloud: its offerings and the instances that run. To the controller it is a cloud.Provider; the
 // world around it does the rest.
@@ -133,7 +133,7 @@ func (m *simCloud) launch(claim *karpv1.NodeClaim) (cloud.Instance, error) {
 
 // markUnavailable leaves an offering out of plans for a while.
 func (m *simCloud) markUnavailable(offering string) {
-	m.known[offering], m.types = m.w.now.Add(dryFor), nil
+	m.known[offering], m.types = m.w.now.Add(unavailableFor), nil
 }
 
 // zones are tried in this order. Where pods have volumes each launch begins with another one, so that volumes

@@ -4,7 +4,7 @@
 //
 // Modelled are the API server with its watches, a scheduler, kubelets, controllers of pods, volumes, and a
 // cloud; and the failures that happen to them: missing capacity, machines that break, never join or
-// fall ill, interruptions, watches that lag or stand still, a controller that dies between any two writes.
+// become unhealthy, interruptions, watches that lag or stand still, a controller that dies between any two writes.
 // One seed gives one run, bit for bit. Rules are checked at every step; what breaks one is a Violation.
 //
 // Not here: API calls and their retries (internal/controller; sandbox runs those). Enter at Generate and Run;

@@ -7,14 +7,11 @@ import (
 	"time"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/disrupt/command"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/solve"
-)
-
-const (
-	taintSeen = 5 * time.Second // a command does not wait longer for its taints to come back through the watch
 )
 
 // runDisruptionPass resumes or cleans up the commands of an earlier process, decides on voluntary disruption, and
@@ -77,7 +74,10 @@ func (p *process) startCommands(decided disrupt.View, list []disrupt.Command) {
 	for _, c := range list {
 		for _, effect := range p.commands.Begin(c, func(pool string) bool { return p.launches.PoolBackedOff(pool, p.w.now) }, p.w.now) {
 			switch e := effect.(type) {
+			case command.Refused:
+				p.w.checks.commands.recordFailure(e.Command.Reason, p.w.now, e.Command.Remove...)
 			case command.RequestReboot:
+				p.w.checks.commands.recordFailure(e.Command.Reason, p.w.now, e.Command.Remove...)
 				if p.requestReboot(e.Command) {
 					started++
 				}
@@ -91,7 +91,7 @@ func (p *process) startCommands(decided disrupt.View, list []disrupt.Command) {
 		return
 	}
 	p.starting = true
-	p.after(min(taintSeen, max(p.w.config.Lag[nodes], p.stalled[nodes].Sub(p.w.now))+50*time.Millisecond), func() {
+	p.after(min(command.TaintTimeout, max(p.w.config.Lag[nodes], p.stalled[nodes].Sub(p.w.now))+50*time.Millisecond), func() {
 		started += p.carryOutCommands(decided)
 		p.held, p.starting = nil, false
 		p.requestPass(list, started)
@@ -110,9 +110,12 @@ func (p *process) requestPass(decided []disrupt.Command, started int) {
 func (p *process) holdNodes(c disrupt.Command) {
 	p.w.logf("controller: %s %s of %s, replaced by %d, %d pods move, saves $%.4f an hour", c.Reason, c.Decision, names(c.Remove), c.Replacements(), c.Moved, c.Saves)
 	p.held = append(p.held, c)
+	p.w.checks.commands.known[c.Token()] = true
 	lost := map[string]bool{}
 	for _, n := range c.Remove {
-		lost[n.Claim] = !p.holdNode(n, c.Token(), c.Reason)
+		if lost[n.Claim] = !p.holdNode(n, c.Token(), c.Reason); lost[n.Claim] {
+			p.w.checks.commands.recordFailure(c.Reason, p.w.now, n)
+		}
 	}
 	c, effects := p.commands.Held(c, lost, p.w.now)
 	p.perform(effects)
@@ -123,7 +126,7 @@ func (p *process) holdNodes(c disrupt.Command) {
 
 // carryOutCommands carries out what still holds (disruption 16). It returns how many commands it started.
 func (p *process) carryOutCommands(decided disrupt.View) (started int) {
-	live := map[string][]disrupt.LivePod{}
+	live := map[string][]cluster.ManagedPod{}
 	for _, c := range p.held {
 		for _, n := range c.Remove {
 			live[n.Node] = p.livePodsOn(n.Node)
@@ -166,8 +169,8 @@ func names(list []disrupt.Candidate) []string {
 }
 
 // livePodsOn reads the pods of a node past all caches.
-func (p *process) livePodsOn(node string) []disrupt.LivePod {
-	out := []disrupt.LivePod{}
+func (p *process) livePodsOn(node string) []cluster.ManagedPod {
+	out := []cluster.ManagedPod{}
 	for _, pod := range p.w.api.podsOn(node) {
 		out = append(out, disrupt.NewLivePod(pod, false, p.w.now))
 	}
@@ -195,6 +198,9 @@ func (p *process) orderReplacements(c *disrupt.Command, decided, fresh disrupt.V
 			}
 			created = append(created, command.Replacement{Name: claim.Name, UID: claim.UID, Pods: list[i].Pods})
 		}
+	}
+	if err != nil {
+		p.w.checks.commands.recordFailure(c.Reason, p.w.now, c.Remove...)
 	}
 	p.perform(p.commands.Ordered(*c, created, err, outdated, p.w.now))
 	if err == nil && len(created) == 0 {

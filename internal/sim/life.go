@@ -131,7 +131,11 @@ func (p *process) advanceClaim(claim *karpv1.NodeClaim) {
 		}
 		p.lookAt(claim.Name, at.Sub(p.w.now))
 	}
-	step := lifecycle.Next(lifecycle.Facts{Claim: read, Nodes: p.w.api.nodesOf(claim), Launch: p.outcomes[claim.UID], Tried: p.tried[claim.UID], Launching: p.launching[claim.UID], Now: p.w.now})
+	facts := lifecycle.Facts{Claim: read, Nodes: p.w.api.nodesOf(claim), Tried: p.launched[claim.UID].First, Launching: p.launching[claim.UID], Now: p.w.now}
+	if outcome, result := p.launched[claim.UID].Report(p.w.now); outcome != nil && !facts.Launching {
+		facts.Launch, p.launched[claim.UID] = outcome, result
+	}
+	step := lifecycle.Next(facts)
 	if step.Launch {
 		p.launch(claim)
 		return
@@ -196,6 +200,7 @@ func sameClaim(a, b *karpv1.NodeClaim) bool {
 // launch calls the cloud, whose response takes a while.
 func (p *process) launch(claim *karpv1.NodeClaim) {
 	p.launching[claim.UID] = true
+	requested := p.w.now
 	p.after(p.w.between(500*time.Millisecond, 3*time.Second), func() {
 		delete(p.launching, claim.UID)
 		now := p.w.api.claims[claim.Name]
@@ -203,19 +208,9 @@ func (p *process) launch(claim *karpv1.NodeClaim) {
 			return
 		}
 		var outcome lifecycle.Outcome
-		if p.tried[claim.UID].IsZero() {
-			p.tried[claim.UID] = p.w.now
-		}
 		p.write(func() { outcome.Instance, outcome.Err = p.cloud.Launch(context.Background(), claim) })
 		p.w.config.Steps.RecordLaunch(&p.launches, claim, outcome.Instance, outcome.Err, p.w.now)
-		if outcome.Err != nil && !cloud.Is(outcome.Err, cloud.NoCapacity) {
-			outcome.Wait = 10 * time.Second
-			p.after(outcome.Wait, func() {
-				delete(p.outcomes, claim.UID)
-				p.lookAt(claim.Name, 0)
-			})
-		}
-		p.outcomes[claim.UID] = &outcome
+		p.launched[claim.UID] = p.launched[claim.UID].Next(outcome, requested, p.w.now)
 		p.lookAt(claim.Name, 0)
 	})
 }
@@ -277,8 +272,8 @@ func (p *process) orphanFacts(list []cloud.Instance) lifecycle.OrphanFacts {
 		f.Claims = append(f.Claims, *p.w.api.claims[name])
 	}
 	// any order: each instance has one owner
-	for uid, outcome := range p.outcomes {
-		if outcome.Err == nil {
+	for uid, result := range p.launched {
+		if outcome := result.Outcome(p.w.now); outcome != nil && outcome.Err == nil {
 			f.Owners[string(outcome.Instance.ID)] = uid
 		}
 	}

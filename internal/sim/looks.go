@@ -44,7 +44,7 @@ func (c *checks) taints() {
 		if since, known := c.tainted[name]; !known {
 			c.tainted[name] = c.w.now
 		} else if c.w.now.Sub(since) > taintGoes+2*c.w.config.Lag[nodes] && !c.w.now.Before(p.stalled[nodes]) {
-			c.w.broken("G7", "node %s has had the taint of nobody for %s", name, c.w.now.Sub(since))
+			c.w.broken("G7", "node %s has had a taint without a command for %s", name, c.w.now.Sub(since))
 		}
 	}
 }
@@ -98,7 +98,7 @@ func (c *checks) reasons() {
 		case claim != nil && claim.DeletionTimestamp == nil && condition.True(claim.Status.Conditions, karpv1.ConditionDrifted) && !p.commanded(name):
 			c.recordStuck(p, "node/"+name, now, "is drifted", "pool/"+node.Labels[karpv1.LabelNodePool])
 		case claim != nil && claim.DeletionTimestamp == nil && c.overdue(node, claim) && !p.commanded(name) && !condition.True(claim.Status.Conditions, karpv1.ConditionRebooting):
-			c.recordStuck(p, "node/"+name, now, "is sick", "pool/"+node.Labels[karpv1.LabelNodePool])
+			c.recordStuck(p, "node/"+name, now, "is unhealthy", "pool/"+node.Labels[karpv1.LabelNodePool])
 		}
 	}
 	// any order: what is stuck is sorted below
@@ -117,7 +117,7 @@ func (c *checks) reasons() {
 		if c.idle[what].IsZero() {
 			c.idle[what] = c.w.now
 		} else if now[what] != "" && c.w.now.Sub(c.idle[what]) > visible {
-			c.w.broken("G13", "%s %s, and nobody says why", what, now[what])
+			c.w.broken("G13", "%s %s, and no event says why", what, now[what])
 			c.idle[what] = c.w.now
 		}
 	}
@@ -155,7 +155,7 @@ func (c *checks) checkStability() {
 		case at < n-1 && at >= 0:
 			c.w.broken("no oscillation", "the cluster is back at %s, %d shapes ago", now.shape, n-at)
 		case now.cost > before.cost+rounding && !drifts:
-			c.w.broken("no oscillation", "the cluster costs $%.4f an hour, before $%.4f, and nobody did anything: %s", now.cost, before.cost, now.shape)
+			c.w.broken("no oscillation", "the cluster costs $%.4f an hour, before $%.4f, without a change from outside: %s", now.cost, before.cost, now.shape)
 		}
 		if at == n-1 {
 			return
@@ -208,7 +208,7 @@ func (c *checks) end() {
 	for _, i := range c.w.market.running() {
 		running[i.id] = true
 		if claim := c.w.api.claims[i.claim]; claim == nil || claim.UID != i.uid {
-			c.w.broken("G1", "nobody claims %s", i.id)
+			c.w.broken("G1", "no claim has instance %s", i.id)
 		}
 	}
 	for _, name := range c.w.api.claimNames() {

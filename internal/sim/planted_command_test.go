@@ -85,6 +85,70 @@ type leavesTraces struct{ sim.Shipped }
 
 func (leavesTraces) CleanUp([]cluster.ManagedNode, command.Leftovers) []command.Effect { return nil }
 
+// ignoresBackoffs tries again in the next pass what has just failed.
+type ignoresBackoffs struct{ sim.Shipped }
+
+func (ignoresBackoffs) MarkBackoffs(*disrupt.View, time.Time) bool { return false }
+
+// resumesAgain takes over the commands that an earlier process left, also those that it has ended itself.
+type resumesAgain struct{ sim.Shipped }
+
+func (b resumesAgain) Resume(nodes []cluster.ManagedNode, l command.Leftovers) []command.Effect {
+	out := b.Shipped.Resume(nodes, l)
+	for _, effect := range command.NewQueue(1).Resume(nodes, l) {
+		e, is := effect.(command.Resumed)
+		if !is || b.IsRunning(e.Command.Token()) {
+			continue
+		}
+		var created []command.Replacement
+		for _, name := range e.Command.ReplacementClaims {
+			created = append(created, command.Replacement{Name: name})
+		}
+		b.Ordered(e.Command.Command, created, nil, false, time.Time{})
+		out = append(out, effect)
+	}
+	return out
+}
+
+// missesLosses learns of a lost replacement only when its command is due.
+type missesLosses struct{ sim.Shipped }
+
+func (missesLosses) RecordLostReplacement(string) bool { return false }
+
+// ignoresLosses takes replacements that are lost for ones that are up.
+type ignoresLosses struct{ sim.Shipped }
+
+func (b ignoresLosses) Observe(token string, seen map[string]disrupt.ClaimStatus, now time.Time) []command.Effect {
+	for _, r := range b.Running() {
+		for _, name := range r.ReplacementClaims {
+			if s := seen[name]; r.Token() == token && (s.NotFound || s.Deleting) {
+				seen[name] = disrupt.ClaimStatus{Launched: true, Initialized: true}
+			}
+		}
+	}
+	return b.Shipped.Observe(token, seen, now)
+}
+
+// rebootsAgain requests a reboot in each pass until the cache shows that there is one.
+type rebootsAgain struct{ sim.Shipped }
+
+func (b rebootsAgain) Begin(c disrupt.Command, poolBackedOff func(pool string) bool, now time.Time) []command.Effect {
+	if c.Decision == disrupt.Reboot {
+		return []command.Effect{command.RequestReboot{Command: c}}
+	}
+	return b.Shipped.Begin(c, poolBackedOff, now)
+}
+
+// rebootsForever does not count reboots, and never replaces a node that they do not help.
+type rebootsForever struct{ sim.Shipped }
+
+func (b rebootsForever) MarkBackoffs(view *disrupt.View, now time.Time) bool {
+	for i := range view.Nodes {
+		view.Nodes[i].Reboots = 0
+	}
+	return b.Shipped.MarkBackoffs(view, now)
+}
+
 // commandBugs are mistakes in the protocol of commands, each with a seed that finds it and the rule that it breaks.
 var commandBugs = map[string]struct {
 	plant func(sim.Shipped) sim.Protocol
@@ -98,6 +162,12 @@ var commandBugs = map[string]struct {
 	"each pass forgets the commands":        {func(s sim.Shipped) sim.Protocol { return &forgets{s} }, 4, "G7"},
 	"a back-off never ends":                 {func(s sim.Shipped) sim.Protocol { return &backsOffForever{Shipped: s} }, 74, "repair"},
 	"nothing is cleaned up after a crash":   {func(s sim.Shipped) sim.Protocol { return leavesTraces{s} }, 19, "static"},
+	"a back-off never begins":               {func(s sim.Shipped) sim.Protocol { return ignoresBackoffs{s} }, 6, "back-off"},
+	"a command is resumed twice":            {func(s sim.Shipped) sim.Protocol { return resumesAgain{s} }, 386, "queue"},
+	"a lost replacement is noticed late":    {func(s sim.Shipped) sim.Protocol { return missesLosses{s} }, 42, "queue"},
+	"a lost replacement is ignored":         {func(s sim.Shipped) sim.Protocol { return ignoresLosses{s} }, 18, "queue"},
+	"a reboot is requested in each pass":    {func(s sim.Shipped) sim.Protocol { return rebootsAgain{s} }, 12, "back-off"},
+	"reboots are not counted":               {func(s sim.Shipped) sim.Protocol { return rebootsForever{s} }, 19, "V15-30"},
 }
 
 // The simulator finds mistakes in the protocol of commands: rules that no mistake breaks would show nothing.

@@ -4,12 +4,14 @@ import (
 	"context"
 	"flag"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/drain"
@@ -43,6 +45,11 @@ func plantedBugs() []plantedBug {
 				}
 			}
 		}},
+		{name: "claims on their way to a reservation are not counted", seed: 9, rules: []string{"SC-45"}, plant: func(s *sim.Steps) {
+			s.AvailableTypes = func(b *provision.LaunchBackoff, pool string, list []catalog.InstanceType, now time.Time) []catalog.InstanceType {
+				return allCounted(b.WithoutBackedOff(pool, list, now))
+			}
+		}},
 		{name: "nodes that were bought for a pod are forgotten", seed: 7, rules: []string{"one node after another"}, plant: func(s *sim.Steps) {
 			s.RecordOrders = func(state *provision.State, list []provision.OrderResult, _ *cluster.Snapshot, now time.Time) []provision.OrderStep {
 				return state.RecordOrders(list, &cluster.Snapshot{}, now)
@@ -72,7 +79,7 @@ func plantedBugs() []plantedBug {
 		{name: "do-not-disrupt of the pool is ignored", seed: 18, rules: []string{"G6"}, plant: func(s *sim.Steps) {
 			s.NodeForbiddenBy = func(node *corev1.Node, _ *karpv1.NodePool) string { return cluster.NodeForbiddenBy(node, nil) }
 		}},
-		{name: "annotations of old are ignored", seed: 446, rules: []string{"G6"}, plant: func(s *sim.Steps) {
+		{name: "deprecated annotations are ignored", seed: 446, rules: []string{"G6"}, plant: func(s *sim.Steps) {
 			s.NodeForbiddenBy = func(node *corev1.Node, of *karpv1.NodePool) string {
 				if node != nil && node.Annotations[karpv1.AnnotationDoNotDisrupt] == "true" || of != nil && of.Annotations[karpv1.AnnotationDoNotDisrupt] == "true" {
 					return "do-not-disrupt"
@@ -102,6 +109,24 @@ func plantedBugs() []plantedBug {
 			}
 		}},
 	}
+}
+
+// allCounted returns instance types whose reservations are said to have counted the instance of every claim of a run.
+func allCounted(list []catalog.InstanceType) []catalog.InstanceType {
+	var claims []string
+	for i := range 5000 {
+		claims = append(claims, "claim-"+strconv.Itoa(i))
+	}
+	list = slices.Clone(list)
+	for i := range list {
+		list[i].Offerings = slices.Clone(list[i].Offerings)
+		for j := range list[i].Offerings {
+			if o := &list[i].Offerings[j]; o.Reservation != "" {
+				o.Takers = claims
+			}
+		}
+	}
+	return list
 }
 
 // goneNode and goneClaim take every instance for terminated.

@@ -31,11 +31,13 @@ import (
 )
 
 const (
-	batchIdle  = time.Second
-	batchMax   = 10 * time.Second
-	nomination = 20 * time.Second
-	restart    = 20 * time.Second // of a process that died, at most
+	batchIdle = time.Second
+	batchMax  = 10 * time.Second
+	restart   = 20 * time.Second // of a process that died, at most
 )
+
+// nomination is how long a node is reserved for the pods that are planned onto it.
+func nomination() time.Duration { return provision.NominationPeriod(batchMax) }
 
 // process is the controller: all that it knows dies with it.
 type process struct {
@@ -50,12 +52,11 @@ type process struct {
 	handlers [kinds]toolscache.ResourceEventHandler
 	listed   [kinds]bool
 	last     [kinds]time.Time // when the last change that is on its way arrives
-	stalled  [kinds]time.Time // until when a watch tells nothing
+	stalled  [kinds]time.Time // until when a watch delivers nothing
 	seen     [kinds]map[string]client.Object
 
-	outcomes     map[types.UID]*lifecycle.Outcome
+	launched     map[types.UID]lifecycle.LaunchResult // by claim
 	launching    map[types.UID]bool
-	tried        map[types.UID]time.Time // when the cloud was first asked for an instance
 	nodeCalls    drain.CallLog
 	interrupted  interruption.State
 	claimCalls   drain.CallLog
@@ -77,7 +78,7 @@ type process struct {
 	passed       look             // the last pass of disruption
 	planned      look             // the last plan
 
-	said   map[string]lastEvent // what was told about objects
+	said   map[string]lastEvent // last events about objects
 	logged map[string]bool
 }
 
@@ -97,7 +98,7 @@ func (p *process) same(l *look) bool {
 	return false
 }
 
-// lastEvent is the last thing that was told about an object.
+// lastEvent is the last event about an object.
 type lastEvent struct {
 	at   time.Time
 	text string
@@ -111,7 +112,7 @@ func (w *World) boot() {
 	w.processes++
 	p := &process{
 		w: w, cloud: w.market, number: w.processes, started: w.now,
-		outcomes: map[types.UID]*lifecycle.Outcome{}, launching: map[types.UID]bool{}, tried: map[types.UID]time.Time{},
+		launched: map[types.UID]lifecycle.LaunchResult{}, launching: map[types.UID]bool{},
 		podEvents: map[string]time.Time{}, due: map[string]time.Time{}, commands: w.newProtocol(),
 		said: map[string]lastEvent{}, logged: map[string]bool{}, passed: look{rev: -1}, planned: look{rev: -1}, window: provision.Window{Idle: batchIdle, Max: batchMax},
 	}
@@ -224,7 +225,7 @@ func (p *process) list(k kind) {
 	p.requestPlan(provision.Retrigger)
 }
 
-// watch tells the process of a change, after the lag of the watch.
+// watch delivers a change to the process, after the lag of the watch.
 func (p *process) watch(obj client.Object, gone bool) {
 	k := kindOf(obj)
 	if !p.listed[k] {
@@ -241,7 +242,7 @@ func (p *process) watch(obj client.Object, gone bool) {
 	p.at(at, func() { p.deliver(obj, gone) })
 }
 
-// deliver is a watch that tells of a change.
+// deliver handles a change that a watch delivered.
 func (p *process) deliver(obj client.Object, gone bool) {
 	k := kindOf(obj)
 	before := p.seen[k][obj.GetName()]
@@ -265,6 +266,7 @@ func (p *process) deliver(obj client.Object, gone bool) {
 		p.lookAt(o.Name, 0)
 		p.lookAt(rebooting+o.Name, 0)
 		if gone || o.DeletionTimestamp != nil {
+			p.w.checks.losesReplacement(p, o.Name)
 			p.recheckCommandOf(o.Name)
 		}
 		if before == nil || gone || (before.GetDeletionTimestamp() == nil) != (o.DeletionTimestamp == nil) {
@@ -290,7 +292,7 @@ func (p *process) deliver(obj client.Object, gone bool) {
 	}
 }
 
-// recordEvent notes what is told about an object.
+// recordEvent records an event about an object.
 func (p *process) recordEvent(object, text string) {
 	if p.w.config.Log != nil && !p.logged[object+text] {
 		p.logged[object+text] = true
@@ -337,7 +339,7 @@ type informer struct {
 	kind kind
 }
 
-// AddEventHandler takes in who wants to be told.
+// AddEventHandler registers a handler.
 func (i informer) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
 	if i.kind < kinds {
 		i.p.handlers[i.kind] = h

@@ -47,7 +47,7 @@ func (p *process) types() map[string][]catalog.InstanceType {
 	out := map[string][]catalog.InstanceType{}
 	for _, pool := range p.store.Pools() {
 		all, _ := p.cloud.Types(context.Background(), pool) // the market always has a list
-		out[pool.Name] = p.launches.WithoutBackedOff(pool.Name, all, p.w.now)
+		out[pool.Name] = p.w.config.Steps.AvailableTypes(&p.launches, pool.Name, all, p.w.now)
 	}
 	return out
 }
@@ -69,12 +69,12 @@ func (p *process) provision() {
 		}
 	}
 	for _, b := range plan.Bind {
-		p.store.ExpectPod(b.Pod, b.Node, p.w.now.Add(nomination))
+		p.store.ExpectPod(b.Pod, b.Node, p.w.now.Add(nomination()))
 		p.store.RecordPlannedNode(b.Pod, b.Node)
 		p.recordEvent("pod/"+b.Pod.Name, "should be scheduled on "+b.Node)
 	}
 	bound := func(key cluster.PodKey) bool { pod := p.store.Pod(key); return pod != nil && pod.Spec.NodeName != "" }
-	for _, e := range p.state.ObserveBinds(view.Snapshot, plan.Bind, bound, p.w.now, nomination) {
+	for _, e := range p.state.ObserveBinds(view.Snapshot, plan.Bind, bound, p.w.now, nomination()) {
 		p.recordEvent("pod/"+e.Pod.Name, e.Event.Text)
 	}
 	if len(plan.Create) == 0 {
@@ -102,7 +102,7 @@ func (p *process) plan(view store.View) solve.Plan {
 	for {
 		problem := round.Problem()
 		if p.w.config.Log != nil {
-			p.w.logf("plan: %d pods, promised %v", len(problem.Pods), problem.PlannedBinds)
+			p.w.logf("plan: %d pods, planned before: %v", len(problem.Pods), problem.PlannedBinds)
 		}
 		answer := check.Sound(problem, func(q solve.Problem) (solve.Problem, solve.Plan) {
 			return solve.PlanAwaitingReplacement(q, view.AwaitingReplacement, func() bool { return false })
@@ -116,7 +116,7 @@ func (p *process) plan(view store.View) solve.Plan {
 	}
 }
 
-// confirm looks up claims that were created and that no watch has told of yet.
+// confirm looks up claims that were created and that no watch has delivered yet.
 func (p *process) confirm() {
 	for _, name := range p.store.UnwatchedClaims() {
 		if claim := p.w.api.claims[name]; claim != nil {

@@ -33,21 +33,24 @@ func (p *process) perform(effects []command.Effect) {
 				}
 			}
 		case command.Delete:
-			p.w.checks.deletes(&e.Command)
+			p.w.checks.deletes(p, &e.Command)
 			p.deleteAll(&e.Command)
 		case command.BackOff:
+			p.w.checks.commands.recordFailure(e.Reason, p.w.now, e.Nodes...)
 			p.commands.RecordFailure(e.Reason, p.w.now, e.Nodes...)
 		case command.Commit:
 			p.commit(&e)
 		case command.Resumed:
+			p.w.checks.resumed(&e.Command)
 			p.markResumed(&e.Command)
 		case command.Nominate:
 			for _, name := range e.Claims {
-				p.store.Nominate(name, p.w.now.Add(nomination))
+				p.store.Nominate(name, p.w.now.Add(nomination()))
 			}
 		case command.WakePass:
 			p.after(command.AfterWake, p.runDisruptionPass)
 		case command.Failed:
+			p.w.checks.commands.recordFailure(e.Command.Reason, p.w.now, e.Command.Remove...)
 			p.undone = append(p.undone, e.Command)
 		case command.Objected:
 			p.recordEvent("node/"+e.Objection.Node, "stays after all: "+e.Objection.Text)
@@ -141,12 +144,10 @@ func (p *process) markResumed(r *disrupt.Running) {
 // commit marks the nodes of a command as being removed.
 func (p *process) commit(e *command.Commit) {
 	p.w.checks.committed(p, &e.Command)
-	places := e.Claims
 	for _, b := range e.Command.Bind {
-		p.store.Nominate(b.Node, p.w.now.Add(nomination))
-		places[b.Pod] = b.Node
+		p.store.Nominate(b.Node, p.w.now.Add(nomination()))
 	}
-	p.store.Replace(names(e.Command.Remove), places)
+	p.store.Replace(names(e.Command.Remove), e.Places())
 	p.w.started(&e.Command)
 }
 

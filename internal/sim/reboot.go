@@ -37,6 +37,7 @@ func (p *process) requestReboot(c disrupt.Command) bool {
 	p.w.logf("controller: node %s is to be rebooted because of %s", n.Node, c.Because)
 	p.update(claim, want, false)
 	p.store.Rebooted(claim.UID)
+	p.w.checks.requestsReboot(claim)
 	p.w.stats.Commands[c.Reason]++
 	p.w.checks.shapes = nil
 	return true

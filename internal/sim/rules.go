@@ -80,11 +80,11 @@ func (c *checks) checkRepairBreakers(p *process, pool string) {
 		}
 	}
 	if 5*unhealthy > all+4 {
-		c.w.broken("breaker", "a node of pool %s is repaired although %d of %d are sick", pool, unhealthy, all)
+		c.w.broken("breaker", "a node of pool %s is repaired although %d of %d are unhealthy", pool, unhealthy, all)
 	}
 	slices.SortFunc(silent, time.Time.Compare)
 	if len(silent) > 2 && 2*len(silent) > nodesSeen && silent[len(silent)-1].Sub(silent[0]) <= 5*time.Minute {
-		c.w.broken("breaker", "a node of pool %s is repaired although %d of %d nodes fell silent", pool, len(silent), nodesSeen)
+		c.w.broken("breaker", "a node of pool %s is repaired although %d of %d nodes are unreachable", pool, len(silent), nodesSeen)
 	}
 }
 
@@ -152,7 +152,7 @@ func (c *checks) repairs() {
 			c.w.broken("reboot", "claim %s has been rebooting since %s", claim.Name, up.LastTransitionTime)
 		}
 		if c.lasts(c.ill, name, c.w.quiet && !going && c.repairDue(p, node, claim)) > treated {
-			c.w.broken("repair", "node %s is sick and nothing keeps it from being repaired", name)
+			c.w.broken("repair", "node %s is unhealthy and nothing keeps it from being repaired", name)
 			c.ill[name] = c.w.now
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/drain"
@@ -23,6 +24,7 @@ type Steps struct {
 	WindowCloses    func(*provision.Window) time.Time
 	RecordOrders    func(*provision.State, []provision.OrderResult, *cluster.Snapshot, time.Time) []provision.OrderStep
 	Grow, Shrink    func(pool.StaticFacts) pool.StaticStep
+	AvailableTypes  func(*provision.LaunchBackoff, string, []catalog.InstanceType, time.Time) []catalog.InstanceType
 	RecordLaunch    func(*provision.LaunchBackoff, *karpv1.NodeClaim, cloud.Instance, error, time.Time)
 	AdvanceNode     func(context.Context, drain.Facts, *drain.Calls, drain.NodeShell) (time.Duration, error)
 	AdvanceClaim    func(context.Context, drain.ClaimFacts, *drain.Calls, drain.ClaimShell) (time.Duration, error)
@@ -46,6 +48,9 @@ func (s Steps) complete() Steps {
 	}
 	if s.Shrink == nil {
 		s.Shrink = pool.Shrink
+	}
+	if s.AvailableTypes == nil {
+		s.AvailableTypes = (*provision.LaunchBackoff).WithoutBackedOff
 	}
 	if s.RecordLaunch == nil {
 		s.RecordLaunch = (*provision.LaunchBackoff).RecordLaunch

@@ -220,7 +220,7 @@ func (w *World) every(d time.Duration, do func()) {
 	})
 }
 
-// changed hears of every write. Those who watch are told, the controller of this cluster with a lag.
+// changed is called with every write, and passes it on to the watches; those of the controller have a lag.
 func (w *World) changed(obj, before client.Object, gone bool) {
 	switch o := obj.(type) {
 	case *corev1.Pod:

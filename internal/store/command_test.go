@@ -24,15 +24,15 @@ func TestHeldThenReplaced(t *testing.T) {
 	s.feedObject(podObject("w1", "ip-1"), false)
 	s.SetCommanded("ip-1", true)
 	v := s.Disruption(testTypes())
-	if n := v.Nodes[0]; !n.Commanded || n.Deleting || len(v.PodsToPlace) > 0 {
-		t.Errorf("held: commanded %v, going %v, %d pods without a place", n.Commanded, n.Deleting, len(v.PodsToPlace))
+	if n := v.Nodes[0]; !n.Commanded || n.BeingRemoved || len(v.PodsToPlace) > 0 {
+		t.Errorf("held: commanded %v, going %v, %d pods without a place", n.Commanded, n.BeingRemoved, len(v.PodsToPlace))
 	}
 	s.feedObject(claimObject("general-y", "aws:///a/i-2", true), false)
 	s.feedObject(nodeObject("ip-2", "aws:///a/i-2", true), false)
 	s.Replace([]string{"ip-1"}, map[cluster.PodKey]string{w1: "ip-2"})
 	v = s.Disruption(testTypes())
-	if n := v.Nodes[0]; !n.Deleting || len(v.PodsToPlace) != 1 {
-		t.Errorf("marked: going %v, %d pods without a place", n.Deleting, len(v.PodsToPlace))
+	if n := v.Nodes[0]; !n.BeingRemoved || len(v.PodsToPlace) != 1 {
+		t.Errorf("marked: going %v, %d pods without a place", n.BeingRemoved, len(v.PodsToPlace))
 	}
 	if want := (solve.Bind{Pod: w1, Node: "ip-2"}); len(v.PlannedBinds) != 1 || v.PlannedBinds[0] != want || !v.Nodes[1].ExpectsDisplaced {
 		t.Errorf("promised %+v, spoken for %v", v.PlannedBinds, v.Nodes[1].ExpectsDisplaced)
@@ -43,7 +43,7 @@ func TestHeldThenReplaced(t *testing.T) {
 	}
 	s.SetCommanded("ip-1", false)
 	s.SetRemoving("ip-1", false)
-	if n := s.Disruption(testTypes()).Nodes[0]; n.Deleting || n.Commanded {
+	if n := s.Disruption(testTypes()).Nodes[0]; n.BeingRemoved || n.Commanded {
 		t.Error("the node is not released")
 	}
 }

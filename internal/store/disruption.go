@@ -28,22 +28,25 @@ func (s *Store) Disruption(types map[string][]catalog.InstanceType) cluster.Disr
 		v.PlannedBinds = append(v.PlannedBinds, cluster.Bind{Pod: pod, Node: node})
 	}
 	slices.SortFunc(v.PlannedBinds, func(a, b cluster.Bind) int { return strings.Compare(a.Pod.String(), b.Pod.String()) })
-	for name, p := range s.pools {
-		v.Pools[name] = disruptPool(p.effective, len(types[name]) > 0)
+	for i := range frozen.Pools {
+		p := &frozen.Pools[i]
+		v.Pools[p.Name] = disruptPool(p, s.pools[p.Name].effective)
 	}
 	guards, exposed := s.guardsByNamespace(), s.unreplicatedLeaderNode()
 	waiting, leaving := s.claimsWithExpectedPods()
-	// any order: nodes are sorted below, claims are counted
-	for _, p := range s.places {
+	for i := range frozen.Nodes {
+		node := &frozen.Nodes[i]
+		if node.Claim == "" {
+			continue
+		}
+		p := s.places[claimKey(node.Claim)]
 		s.countStatic(v.Pools, p)
-		if p.claim != nil && p.node != nil {
-			n := s.disruptNode(p, sizes, guards, now)
+		if p.node != nil {
+			n := s.disruptNode(p, node, sizes, guards, now)
 			n.Nominated, n.ExpectsDisplaced = s.podsExpected(p, now) || waiting[n.Claim], n.ExpectsDisplaced || now.Before(p.displacedUntil) || leaving[n.Claim]
+			n.Leading = n.Name == exposed
 			v.Nodes = append(v.Nodes, n)
 		}
-	}
-	if at := slices.IndexFunc(v.Nodes, func(n cluster.ManagedNode) bool { return n.Name == exposed }); at >= 0 {
-		v.Nodes[at].Leading = true
 	}
 	slices.SortFunc(v.Nodes, func(a, b cluster.ManagedNode) int { return strings.Compare(a.Name, b.Name) })
 	return v
@@ -51,9 +54,6 @@ func (s *Store) Disruption(types map[string][]catalog.InstanceType) cluster.Disr
 
 // countStatic counts a claim of a static pool.
 func (s *Store) countStatic(pools map[string]cluster.ManagedPool, p *place) {
-	if p.claim == nil {
-		return
-	}
 	pool, known := pools[p.claim.Labels[karpv1.LabelNodePool]]
 	if !known || !pool.Static {
 		return
@@ -65,30 +65,28 @@ func (s *Store) countStatic(pools map[string]cluster.ManagedPool, p *place) {
 	pools[pool.Name] = pool
 }
 
-// disruptNode reads a place that has both a claim and a Node.
-func (s *Store) disruptNode(p *place, sizes index, guards map[string][]budgetGuard, now time.Time) cluster.ManagedNode {
+// disruptNode reads a place that has both a claim and a Node. node is how the snapshot has it.
+func (s *Store) disruptNode(p *place, node *cluster.Node, sizes index, guards map[string][]budgetGuard, now time.Time) cluster.ManagedNode {
 	labels, conditions := p.node.Labels, p.claim.Status.Conditions
 	mark := cluster.ForbiddenBy(p.node.Annotations)
 	n := cluster.ManagedNode{
-		Name: p.node.Name, Claim: p.claim.Name, Pool: p.claim.Labels[karpv1.LabelNodePool],
-		InstanceType: labels[corev1.LabelInstanceTypeStable], Zone: labels[corev1.LabelTopologyZone], CapacityType: labels[karpv1.LabelCapacityType],
-		Reservation:    labels[s.opts.ReservationLabel],
-		Created:        p.claim.CreationTimestamp.Time,
-		Joined:         p.node.CreationTimestamp.Time,
-		Registered:     labels[karpv1.LabelRegistered] == "true",
-		Initialized:    labels[karpv1.LabelInitialized] == "true",
-		Ready:          cluster.NodeReady(p.node),
-		Terminating:    condition.True(conditions, karpv1.ConditionInstanceTerminating),
-		Deleting:       p.removing || p.claim.DeletionTimestamp != nil || p.node.DeletionTimestamp != nil,
-		Commanded:      p.commanded,
-		Rebooting:      condition.True(conditions, karpv1.ConditionRebooting),
-		Protected:      mark != "",
-		Mark:           mark,
-		DoNotRepair:    p.node.Annotations[karpv1.AnnotationDoNotRepair] == "true",
-		Consolidatable: !p.insideConsolidateAfter(),
-		Health:         p.node.Status.Conditions,
-		Reboots:        s.rebootsOf(p.claim.UID, now),
+		Node:         *node,
+		Reservation:  labels[s.opts.ReservationLabel],
+		Created:      p.claim.CreationTimestamp.Time,
+		Joined:       p.node.CreationTimestamp.Time,
+		BeingRemoved: p.removing || p.isDeleting(),
+		Registered:   labels[karpv1.LabelRegistered] == "true",
+		Ready:        cluster.NodeReady(p.node),
+		Terminating:  condition.True(conditions, karpv1.ConditionInstanceTerminating),
+		Commanded:    p.commanded,
+		Rebooting:    condition.True(conditions, karpv1.ConditionRebooting),
+		Protected:    mark != "",
+		Mark:         mark,
+		DoNotRepair:  p.node.Annotations[karpv1.AnnotationDoNotRepair] == "true",
+		Health:       p.node.Status.Conditions,
+		Reboots:      s.rebootsOf(p.claim.UID, now),
 	}
+	n.Name = p.node.Name
 	if after, never, err := p.claim.Spec.ExpireAfter.ParseOrNever(); err == nil && !never {
 		n.ExpireAfter = after
 	}
@@ -105,19 +103,17 @@ func (s *Store) disruptNode(p *place, sizes index, guards map[string][]budgetGua
 	if t := sizes.find(n.Pool, n.InstanceType); t != nil && n.CapacityType == karpv1.CapacityTypeReserved {
 		n.Frees = t.PriceOf(karpv1.CapacityTypeOnDemand, n.Zone)
 	}
-	n.Price = sizes.price(&cluster.Node{Pool: n.Pool, InstanceType: n.InstanceType, Zone: n.Zone, CapacityType: n.CapacityType})
-	n.Pods = slices.Grow(n.Pods, len(s.onNode[n.Name]))
-	for _, slot := range s.onNode[n.Name] {
-		if slot.pod.Spec.NodeName != "" {
-			n.Pods = append(n.Pods, s.disruptPod(slot.pod, guards[slot.pod.Namespace], now))
+	n.Pods = make([]cluster.ManagedPod, 0, len(node.Pods))
+	for i := range node.Pods {
+		pod := &node.Pods[i]
+		object := s.pods[pod.Key].pod
+		if object.Spec.NodeName != "" {
+			n.Pods = append(n.Pods, disruptPod(pod, object, guards[object.Namespace], now))
 			continue
 		}
 		n.ExpectsDisplaced = true // what is about to be bound cannot be evicted, so nothing that guards against that counts
-		n.Pods = append(n.Pods, cluster.PodOnNode{
-			Name: slot.pod.Namespace + "/" + slot.pod.Name, Moves: cluster.Reschedulable(slot.pod), EvictCost: cluster.EvictCost(slot.pod, s.opts.CostManaged),
-		})
+		n.Pods = append(n.Pods, cluster.ManagedPod{Pod: *pod, Moves: cluster.Reschedulable(object)})
 	}
-	slices.SortFunc(n.Pods, func(a, b cluster.PodOnNode) int { return strings.Compare(a.Name, b.Name) })
 	return n
 }
 
@@ -155,12 +151,13 @@ func (s *Store) guardsByNamespace() map[string][]budgetGuard {
 	return out
 }
 
-func disruptPool(p *karpv1.NodePool, known bool) cluster.ManagedPool {
+// disruptPool reads a pool. pool is how the snapshot has it.
+func disruptPool(pool *cluster.Pool, p *karpv1.NodePool) cluster.ManagedPool {
 	_, never, err := p.Spec.Disruption.ConsolidateAfter.ParseOrNever()
 	mark := cluster.ForbiddenBy(p.Annotations)
 	out := cluster.ManagedPool{
-		Name: p.Name, Policy: p.Spec.Disruption.ConsolidationPolicy, Static: p.Spec.Replicas != nil, NodeLimit: -1,
-		NeverConsolidate: never || err != nil, Protected: mark != "", Mark: mark, Known: known,
+		Pool: *pool, Policy: p.Spec.Disruption.ConsolidationPolicy, Static: p.Spec.Replicas != nil, MaxNodes: -1,
+		NeverConsolidate: never || err != nil, Protected: mark != "", Mark: mark,
 		Ready:   p.DeletionTimestamp == nil && condition.True(p.Status.Conditions, karpv1.ConditionReady),
 		Budgets: cluster.Budgets(p.Spec.Disruption.Budgets),
 	}
@@ -168,27 +165,21 @@ func disruptPool(p *karpv1.NodePool, known bool) cluster.ManagedPool {
 		out.Replicas = *p.Spec.Replicas
 	}
 	if limit, set := p.Spec.Limits[karpv1.LimitNodes]; set {
-		out.NodeLimit = limit.Value()
+		out.MaxNodes = limit.Value()
 	}
 	return out
 }
 
-// disruptPod reads a pod with the budgets that select it (disruption 6).
-func (s *Store) disruptPod(p *corev1.Pod, guards []budgetGuard, now time.Time) cluster.PodOnNode {
-	active := p.DeletionTimestamp == nil
-	out := cluster.PodOnNode{
-		Name: p.Namespace + "/" + p.Name, Moves: cluster.Reschedulable(p), Bare: cluster.Bare(p), EvictCost: cluster.EvictCost(p, s.opts.CostManaged),
-	}
-	if mark := cluster.ProtectedBy(p, now); active && mark != "" {
-		out.Protected, out.Mark = true, mark
-	}
-	if !active || !cluster.DrainWaits(p, karpv1.DisruptedTaint(), now) { // it would not be evicted (disruption 6)
+// disruptPod reads a pod with the budgets that select it (disruption 6). pod is how the snapshot has it.
+func disruptPod(pod *cluster.Pod, object *corev1.Pod, guards []budgetGuard, now time.Time) cluster.ManagedPod {
+	out := cluster.NewManagedPod(*pod, object, now)
+	if object.DeletionTimestamp != nil || !cluster.DrainWaits(object, karpv1.DisruptedTaint(), now) { // it would not be evicted (disruption 6)
 		return out
 	}
 	for i := range guards {
-		if g := &guards[i]; g.selector.Matches(p.Labels) {
+		if g := &guards[i]; g.selector.Matches(object.Labels) {
 			out.Budgets = append(out.Budgets, g.name)
-			if g.budget.Status.DisruptionsAllowed == 0 && !allowsUnreadyEviction(g.budget, p) {
+			if g.budget.Status.DisruptionsAllowed == 0 && !allowsUnreadyEviction(g.budget, object) {
 				out.Blocked = true
 				out.Impossible = out.Impossible || cluster.NeverAllows(g.budget)
 			}

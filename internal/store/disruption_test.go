@@ -3,6 +3,7 @@ package store
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"testing"
 	"time"
 
@@ -43,6 +44,42 @@ func TestNodesOfOtherCloudsStay(t *testing.T) {
 			s.feedObject(podObject("w1", "ip-1"), false)
 			if got := s.Snapshot(testTypes()).Pods; len(got) != tc.want {
 				t.Errorf("%d pods need a place, want %d", len(got), tc.want)
+			}
+		})
+	}
+}
+
+// A managed node is that of the snapshot, with its pods. A Node that does not say yet what it is goes by the name of
+// its claim there; disruption writes to objects and so needs the name of the Node.
+func TestManagedNodesAreThoseOfTheSnapshot(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		typed bool
+		named string // in the snapshot
+	}{
+		"initialized":              {typed: true, named: "ip-1"},
+		"without an instance type": {named: "general-x"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := New(testOptions())
+			s.feedObject(poolObject("general"), false)
+			s.feedObject(claimObject("general-x", "aws:///a/i-1", true), false)
+			s.feedObject(nodeObject("ip-1", "aws:///a/i-1", tc.typed), false)
+			s.feedObject(podObject("w1", "ip-1"), false)
+			v := s.Disruption(testTypes())
+			if len(v.Nodes) != 1 || len(v.Cluster.Nodes) != 1 || len(v.Nodes[0].Pods) != 1 {
+				t.Fatalf("nodes %+v, in the snapshot %+v; want one with one pod", v.Nodes, v.Cluster.Nodes)
+			}
+			n, want := v.Nodes[0], v.Cluster.Nodes[0]
+			if n.Name != "ip-1" || want.Name != tc.named {
+				t.Errorf("node %s, in the snapshot %s; want ip-1 and %s", n.Name, want.Name, tc.named)
+			}
+			if n.Name = want.Name; !reflect.DeepEqual(n.Node, want) || n.InstanceType != "small" || n.Pool != "general" {
+				t.Errorf("node %+v, want %+v", n.Node, want)
+			}
+			if pod := n.Pods[0].Pod; !reflect.DeepEqual(pod, want.Pods[0]) {
+				t.Errorf("pod %+v, want %+v", pod, want.Pods[0])
 			}
 		})
 	}

@@ -97,7 +97,7 @@ func isOwner(obj client.Object) bool {
 
 // handler calls take under the lock, and counts the change.
 func (s *Store) handler(take func(obj client.Object, gone bool)) toolscache.ResourceEventHandler {
-	tell := func(obj any, gone bool) {
+	feed := func(obj any, gone bool) {
 		if last, unknown := obj.(toolscache.DeletedFinalStateUnknown); unknown {
 			obj = last.Obj
 		}
@@ -111,9 +111,9 @@ func (s *Store) handler(take func(obj client.Object, gone bool)) toolscache.Reso
 		take(object, gone)
 	}
 	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { tell(obj, false) },
-		UpdateFunc: func(_, obj any) { tell(obj, false) },
-		DeleteFunc: func(obj any) { tell(obj, true) },
+		AddFunc:    func(obj any) { feed(obj, false) },
+		UpdateFunc: func(_, obj any) { feed(obj, false) },
+		DeleteFunc: func(obj any) { feed(obj, true) },
 	}
 }
 

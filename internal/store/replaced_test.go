@@ -68,7 +68,7 @@ func TestReplacementsAreForThePodsOfTheirNodes(t *testing.T) {
 					t.Errorf("the node takes pods: %v", !n.Deleting)
 				}
 			}
-			if n := s.Disruption(testTypes()).Nodes[0]; n.Deleting {
+			if n := s.Disruption(testTypes()).Nodes[0]; n.BeingRemoved {
 				t.Error("the node is going for who would take the command over")
 			}
 		})

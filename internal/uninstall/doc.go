@@ -5,6 +5,6 @@
 // what was made for them in AWS is deleted, as when they are deleted, and their finalizer is removed. The class stays, and the
 // next installation makes all of it again.
 //
-// The work is done under the lease of the controller, which is taken over from whoever leads: a controller that runs
+// The work is done under the lease of the controller, which is taken over from the leader: a controller that runs
 // would put the finalizers back. Decide is the decision; enter at Run.
 package uninstall

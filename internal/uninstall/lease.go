@@ -18,10 +18,10 @@ const (
 	renewEvery   = 5 * time.Second // so that no other replica takes it in between
 )
 
-// errLost says that somebody else holds the lease.
+// errLost says that another process holds the lease.
 var errLost = errors.New("another process took the lease")
 
-// takeLease takes the lease from whoever leads, and returns when that one has stopped: a leader whose renewals fail acts
+// takeLease takes the lease from the leader, and returns when that one has stopped: a leader whose renewals fail acts
 // no longer than its lease lasts. The context that it returns ends with the lease. Stop does not release it: until the
 // Deployment is deleted, another replica would lead, and put the finalizers back.
 func (u *uninstaller) takeLease(ctx context.Context) (held context.Context, stop func(), err error) {
@@ -74,11 +74,11 @@ func (u *uninstaller) seize(ctx context.Context) (before coordinationv1.LeaseSpe
 		switch {
 		case apierrors.IsNotFound(err):
 			lease.Namespace, lease.Name = u.Lease.Namespace, u.Lease.Name
-			u.hold(lease)
+			u.setHolder(lease)
 			err = u.Client.Create(ctx, lease)
 		case err == nil:
 			before = *lease.Spec.DeepCopy()
-			u.hold(lease)
+			u.setHolder(lease)
 			err = u.Client.Update(ctx, lease)
 		}
 		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
@@ -87,8 +87,8 @@ func (u *uninstaller) seize(ctx context.Context) (before coordinationv1.LeaseSpe
 	}
 }
 
-// hold fills in who holds the lease.
-func (u *uninstaller) hold(lease *coordinationv1.Lease) {
+// setHolder makes this process the holder of a lease.
+func (u *uninstaller) setHolder(lease *coordinationv1.Lease) {
 	now := metav1.NewMicroTime(u.Now())
 	var changes int32
 	if lease.Spec.LeaseTransitions != nil {

@@ -51,7 +51,7 @@ type Family struct {
 	// AnyKubeletField: nodes take a whole KubeletConfiguration, or their owner passes it on. The others
 	// get the fields that have a flag or setting, and one DNS server.
 	AnyKubeletField bool
-	// PodsPerCore: the kubelet can be told to limit pods by the number of cores.
+	// PodsPerCore: the kubelet can limit pods by the number of cores.
 	PodsPerCore bool
 
 	// Disks are the volumes of a class that names none. Pods and images share the last one. Without any

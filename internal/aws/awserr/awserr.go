@@ -137,7 +137,7 @@ func Refused(err error) bool {
 	return Code(err) != "" && !Throttled(err) && !Server(err)
 }
 
-// Unfulfillable reports whether a code says that an offering cannot be had at the moment (ICE).
+// Unfulfillable reports whether a code says that an offering has insufficient capacity (ICE).
 func Unfulfillable(code string) bool {
 	return slices.Contains([]string{
 		"InsufficientInstanceCapacity", CodeSpotQuota, "VcpuLimitExceeded", "UnfulfillableCapacity", "Unsupported",

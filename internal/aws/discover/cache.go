@@ -75,7 +75,7 @@ func (m *responseCache[K, V]) loadOrCall(ctx context.Context, key K, anew bool, 
 }
 
 // errCallPanicked is the result of a call that panicked.
-var errCallPanicked = errors.New("nobody answered")
+var errCallPanicked = errors.New("the call panicked")
 
 func (m *responseCache[K, V]) callAndStore(key K, q *pendingCall[V], ask func() (V, error)) {
 	defer func() {

@@ -75,9 +75,9 @@ type Discoverer struct {
 	parameters   *responseCache[string, parameter]
 	counts       *responseCache[string, count]
 
-	mu   sync.Mutex
-	told map[loggedResponse]string
-	used map[loggedResponse]use
+	mu     sync.Mutex
+	logged map[loggedResponse]string
+	used   map[loggedResponse]use
 }
 
 // use is the key of the response that a class was given last, and the version of the class then.
@@ -125,7 +125,7 @@ func New(o Options) *Discoverer {
 		lastGood:     newResponseCache[string, PlacementGroup](lastGoodLifetime, o.Now),
 		parameters:   newResponseCache[string, parameter](aliasLifetime, o.Now),
 		counts:       newResponseCache[string, count](max(countLifetime, subnetsFor+countLifetime-defaultLifetime), o.Now),
-		told:         map[loggedResponse]string{},
+		logged:       map[loggedResponse]string{},
 		used:         map[loggedResponse]use{},
 	}
 }
@@ -134,7 +134,7 @@ func New(o Options) *Discoverer {
 func (d *Discoverer) Forget(uid types.UID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	maps.DeleteFunc(d.told, func(n loggedResponse, _ string) bool { return n.uid == uid })
+	maps.DeleteFunc(d.logged, func(n loggedResponse, _ string) bool { return n.uid == uid })
 	maps.DeleteFunc(d.used, func(n loggedResponse, _ use) bool { return n.uid == uid })
 	needed := map[string]bool{}
 	for n, u := range d.used {
@@ -167,8 +167,8 @@ func (d *Discoverer) logIfChanged(ctx context.Context, class *awsv1.EC2NodeClass
 	sorted := slices.Sorted(slices.Values(ids))
 	n, text := loggedResponse{uid: class.UID, name: class.Name, what: what}, strings.Join(sorted, ",")
 	d.mu.Lock()
-	before, known := d.told[n]
-	d.told[n] = text
+	before, known := d.logged[n]
+	d.logged[n] = text
 	d.mu.Unlock()
 	if known && before == text {
 		return

@@ -81,7 +81,7 @@ func New(o Options) *Inventory {
 // Remember takes note of an instance that was launched just now, before EC2 shows it.
 func (i *Inventory) Remember(instance Instance) { i.cache.store(instance, i.o.Now(), true) }
 
-// Find returns an instance that exists, from memory if it is there; NotFound once it has ended.
+// Find returns an instance that exists, from the cache if it is there; NotFound once it has ended.
 func (i *Inventory) Find(ctx context.Context, id string) (Instance, error) {
 	found, known, over := i.cache.find(id)
 	switch {

@@ -64,7 +64,7 @@ func Check(c Config, family awsv1.AMIFamily, gate bool) (reason, message string)
 }
 
 // CheckOverride says why the kubelet block of a pool or claim is refused, in the words of Check. It is checked
-// like that of a class, and it may set only what v1beta1 documents: whoever edits a pool must not become able to
+// like that of a class, and it may set only what v1beta1 documents: a user who edits a pool must not become able to
 // run anything on its nodes, which the rest of the kubelet's configuration amounts to. No block is fine.
 func CheckOverride(override *runtime.RawExtension, family awsv1.AMIFamily, gate bool) (reason, message string) {
 	c, problems := Parse(override)

@@ -82,7 +82,7 @@ type Classes struct {
 	// Machines are the instance types that expressions in a kubelet document are tried on; an error
 	// while they are not loaded.
 	Machines func(class *awsv1.EC2NodeClass) ([]kubelet.Machine, error)
-	// Forget drops what is remembered about a class that is gone; *discover.Discoverer has it.
+	// Forget drops what is cached about a class that is gone; *discover.Discoverer has it.
 	Forget func(uid types.UID)
 
 	verdicts verdicts
@@ -128,7 +128,7 @@ func (r *Classes) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	}
 	switch {
 	case apierrors.IsConflict(err):
-		return ctrl.Result{RequeueAfter: time.Second}, nil // somebody else wrote; look again
+		return ctrl.Result{RequeueAfter: time.Second}, nil // another client wrote; look again
 	case err != nil:
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	case step.Err != nil:
@@ -226,7 +226,7 @@ func (r *Classes) perform(ctx context.Context, class *awsv1.EC2NodeClass, step S
 	return nil
 }
 
-// cleanUpDeleted deletes what was made for a class and lets it go. Who deletes a class waits for that, and is told what is in the way.
+// cleanUpDeleted deletes what was made for a class and removes its finalizer. Events say what the deletion waits for.
 func (r *Classes) cleanUpDeleted(ctx context.Context, class *awsv1.EC2NodeClass) error {
 	if err := errors.Join(r.Profiles.Remove(ctx, class), r.Launch.Forget(ctx, class)); err != nil {
 		r.Events.Emit(class, event.Event{Reason: event.CleanupFailed, Text: "the class is deleted once what was made for it is: " + stableError(err)})
@@ -243,7 +243,7 @@ func (r *Classes) cleanUpDeleted(ctx context.Context, class *awsv1.EC2NodeClass)
 	return nil
 }
 
-// withOptimisticLock is a patch that fails if somebody else wrote in between.
+// withOptimisticLock is a patch that fails if another client wrote in between.
 func withOptimisticLock(before client.Object) client.Patch {
 	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 }

@@ -64,7 +64,7 @@ type Step struct {
 	DryRun    bool                     // ask for a dry run of Effective, then decide anew
 
 	Events  []event.Event
-	Assumed []reason.Reason // what was read into the class; told once per generation
+	Assumed []reason.Reason // what was read into the class; reported once per generation
 	After   time.Duration   // when to look again; 0: when something changes
 	Err     error           // what failed; look again with growing delay
 }

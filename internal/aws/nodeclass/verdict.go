@@ -15,7 +15,7 @@ import (
 // verdictTTL is how long the verdict of a dry run stands.
 const verdictTTL = 30 * time.Minute
 
-// verdicts remembers what dry runs said.
+// verdicts caches the results of dry runs.
 type verdicts struct {
 	mu   sync.Mutex
 	kept map[string]verdict // by name of the class
@@ -39,7 +39,7 @@ func (v *verdicts) loadVerdict(class *awsv1.EC2NodeClass, now time.Time) *Verdic
 	return &kept.Verdict
 }
 
-// storeVerdict remembers a verdict, unless it is none or may change by itself.
+// storeVerdict caches a verdict, unless it is none or may change by itself.
 func (v *verdicts) storeVerdict(class *awsv1.EC2NodeClass, said Verdict, now time.Time) {
 	if said.Err != nil || said.Retry {
 		return

@@ -15,7 +15,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/aws/awserr"
 )
 
-// Remove deletes every profile that was made for a class, the one of old releases included. It is
+// Remove deletes every profile that was made for a class, that of earlier releases included. It is
 // for classes that are being deleted and that no claim uses.
 func (p *Profiles) Remove(ctx context.Context, class *awsv1.EC2NodeClass) error {
 	if p.o.Isolated {

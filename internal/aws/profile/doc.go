@@ -1,5 +1,5 @@
 // Package profile keeps IAM instance profiles: the one that a role in an EC2NodeClass needs, and none
-// that nobody uses any more (EC2NodeClass 15).
+// that are not used any more (EC2NodeClass 15).
 //
 // A profile that a user names is never created, changed or deleted. Not here: the condition that shows
 // what went wrong (internal/aws/nodeclass).

@@ -261,7 +261,7 @@ func loadFact[K comparable](p *Profiles, facts map[K]fact, key K) (string, bool)
 	return f.text, true
 }
 
-// storeFact remembers a fact and forgets those that are too old.
+// storeFact caches a fact and drops those that are too old.
 func storeFact[K comparable](p *Profiles, facts map[K]fact, key K, text string, lifetime time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -23,7 +23,7 @@ type Lab struct {
 	Record   func(claim *karpv1.NodeClaim, i cloud.Instance) // writes to the status of a claim what it got
 	Restart  func() cloud.Provider                           // another process, which has seen nothing
 	Settle   func()                                          // lets the cloud bring to its end what it was asked for
-	Exhaust  func()                                          // from now on nothing of what claims allow can be had
+	Exhaust  func()                                          // from now on there is no capacity for any claim
 	Foreign  cloud.ID                                        // of an instance of another cloud
 }
 
@@ -231,7 +231,7 @@ func offerings(list []catalog.InstanceType) map[offering]bool {
 	return out
 }
 
-// withoutCapacity: what cannot be had stays in the list of types, and lists that were given out stay as they are.
+// withoutCapacity: offerings without capacity stay in the list of types, and lists that were given out stay as they are.
 func withoutCapacity(t *testing.T, l Lab) {
 	t.Helper()
 	before := l.types(t)
@@ -243,7 +243,7 @@ func withoutCapacity(t *testing.T, l Lab) {
 	}
 	after := offerings(l.types(t))
 	if diff := cmp.Diff(keys(sale), keys(after)); diff != "" {
-		t.Errorf("offerings that cannot be had are gone from the list (-before +after):\n%s", diff)
+		t.Errorf("offerings without capacity are gone from the list (-before +after):\n%s", diff)
 	}
 	lost := 0
 	for key, available := range after {

@@ -82,7 +82,7 @@ type Cloud interface {
 	Register(mgr ctrl.Manager) error
 }
 
-// Reporter tells users what happened to an object.
+// Reporter emits events about an object.
 type Reporter interface {
 	Emit(obj client.Object, events ...event.Event)
 	Flips(obj client.Object, flips []condition.Flip)
@@ -100,7 +100,7 @@ type Options struct {
 	Remover execute.Remover // of claims whose instance ends
 	Now     func() time.Time
 
-	// Ledger is shared with who collects instances without NodeClaim; nil: nobody does.
+	// Ledger is shared with the collector of instances without NodeClaim; nil: there is none.
 	Ledger *adopt.Ledger
 	// OverlayPrices are prices that NodeOverlays give to types without one; the version rises when they
 	// change. Nil: none.

@@ -84,7 +84,7 @@ func mergeTypes(all []catalog.InstanceType, sizes map[string]catalog.InstanceTyp
 	}
 }
 
-// setGauges shows what is there and takes away what is not: to empty a gauge first would show as a gap.
+// setGauges sets the series of what exists and deletes the others: to empty a gauge first would show as a gap.
 func (g *Offerings) setGauges(sizes map[string]catalog.InstanceType, sale map[offeringKey]bestOffering) {
 	m := g.Metrics
 	// any order: each has a series of its own

@@ -92,7 +92,7 @@ func (m *Provider) Drift(ctx context.Context, claim *karpv1.NodeClaim) (why reas
 	return m.Inner.Drift(ctx, claim)
 }
 
-// Repairs says what helps a sick node; nothing is called, so that nothing is measured.
+// Repairs returns the repair policies; nothing is called, so that nothing is measured.
 func (m *Provider) Repairs() []cloud.Repair { return m.Inner.Repairs() }
 
 // Reboot asks for a reboot.

@@ -21,7 +21,6 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
-	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
 	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	"github.com/dovetail-sh/dovetail/internal/controller/write"
@@ -42,7 +41,7 @@ type registrations interface {
 }
 
 // Claims takes NodeClaims from creation to a node that runs pods. It hands claims that are being deleted to
-// Ending.
+// Terminate.
 type Claims struct {
 	Client   client.Client
 	Provider launcher
@@ -56,8 +55,8 @@ type Claims struct {
 	Workers  int
 	Now      func() time.Time
 
-	// Ending is called with each claim, as stored, that is being deleted.
-	Ending func(ctx context.Context, claim *karpv1.NodeClaim) (ctrl.Result, error)
+	// Terminate is called with each claim, as stored, that is being deleted.
+	Terminate func(ctx context.Context, claim *karpv1.NodeClaim) (ctrl.Result, error)
 	// PlannedPods names the pods that were planned onto a claim. It may be nil.
 	PlannedPods func(claim string) []types.NamespacedName
 	// Nominate has the pods that were planned onto a claim tried on its node first. It may be nil.
@@ -100,8 +99,8 @@ func (r *Claims) Register(mgr ctrl.Manager) error {
 // the scheduler tried it before the node accepts pods.
 func (r *Claims) unnominated(ctx context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	before, known := e.ObjectOld.(*corev1.Pod)
-	after, _ := e.ObjectNew.(*corev1.Pod)
-	if r.Nominate == nil || !known || before.Status.NominatedNodeName == "" || after.Status.NominatedNodeName != "" || after.Spec.NodeName != "" {
+	after, same := e.ObjectNew.(*corev1.Pod)
+	if r.Nominate == nil || !known || !same || !lifecycle.LosesNomination(before, after) {
 		return
 	}
 	node := &corev1.Node{}
@@ -146,7 +145,7 @@ func (r *Claims) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 		if r.launches.isLaunching(stored.UID) {
 			return loop.RequeueAfter(loop.Soon), nil // the instance in flight has to be terminated with the claim
 		}
-		return r.Ending(ctx, stored)
+		return r.Terminate(ctx, stored)
 	}
 	after, err := r.advance(ctx, stored, claim)
 	if apierrors.IsConflict(err) {
@@ -214,12 +213,10 @@ func (r *Claims) observe(ctx context.Context, claim *karpv1.NodeClaim) (lifecycl
 	return facts, nil
 }
 
-// nodeIsGone reports whether the node of a claim was deleted. Only the API server counts: the cache may be
-// behind.
+// nodeIsGone reports whether the node of a claim was deleted.
 func (r *Claims) nodeIsGone(ctx context.Context, facts lifecycle.Facts) (bool, error) {
 	claim := facts.Claim
-	registered := condition.True(claim.Status.Conditions, karpv1.ConditionRegistered)
-	if r.Live == nil || len(facts.Nodes) > 0 || !registered || claim.Status.NodeName == "" {
+	if r.Live == nil || !lifecycle.NodeMissing(claim, facts.Nodes) {
 		return false, nil
 	}
 	node := &corev1.Node{}
@@ -230,7 +227,7 @@ func (r *Claims) nodeIsGone(ctx context.Context, facts lifecycle.Facts) (bool, e
 	if err != nil {
 		return false, fmt.Errorf("read node %s: %w", claim.Status.NodeName, err)
 	}
-	return node.Spec.ProviderID != claim.Status.ProviderID, nil
+	return lifecycle.NodeReplaced(claim, node), nil
 }
 
 // openGates calls the registration gates in parallel (LC-09).

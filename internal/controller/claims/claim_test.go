@@ -107,7 +107,7 @@ func newClaimWorld(t *testing.T, objects ...client.Object) *claimWorld {
 	w.reconciler = &claims.Claims{
 		Client: w.api, Provider: w, Events: w, Metrics: w.metrics, Remover: write.NewRemover(w.api, w, w.metrics, nil), Health: w, Classes: claimKinds(), Workers: 1,
 		Now: func() time.Time { return w.now },
-		Ending: func(_ context.Context, c *karpv1.NodeClaim) (ctrl.Result, error) {
+		Terminate: func(_ context.Context, c *karpv1.NodeClaim) (ctrl.Result, error) {
 			w.ended = append(w.ended, c.Name)
 			return ctrl.Result{}, nil
 		},

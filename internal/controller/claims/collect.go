@@ -140,8 +140,8 @@ func (r *Collector) collect(ctx context.Context, missing []*karpv1.NodeClaim) (u
 	return slices.Contains(unknown, true), errors.Join(failures...)
 }
 
-// instanceIsGone asks for the instance of a claim by its id: the list has those with our tags, and whoever removes a tag
-// does not end an instance. If the cloud cannot say, the claim stays (G3).
+// instanceIsGone looks up the instance of a claim by its id: the list has those with our tags, and an instance whose
+// tag was removed still runs. If the cloud cannot say, the claim stays (G3).
 func (r *Collector) instanceIsGone(ctx context.Context, claim *karpv1.NodeClaim) (gone, unsure bool) {
 	logger := log.FromContext(ctx).WithValues("NodeClaim", lifecycle.Ref{Name: claim.Name}, "provider-id", claim.Status.ProviderID)
 	found, err := r.Provider.Find(ctx, cloud.ID(claim.Status.ProviderID))

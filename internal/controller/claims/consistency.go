@@ -23,7 +23,7 @@ import (
 
 const consistencyEvery = 10 * time.Minute
 
-// Consistency tells about nodes that are smaller than planned (LC-40). It does nothing about them.
+// Consistency emits events about nodes that are smaller than planned (LC-40). It does not remove them.
 type Consistency struct {
 	Client  client.Client
 	Events  write.Announcer

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
@@ -43,8 +44,8 @@ func TestTrust_B06_EventsOfANodeHaveABudget(t *testing.T) {
 	events := report.New(out, func() time.Time { return w.now })
 	w.reconciler.Events = events
 	node := joinedNode()
-	seen := cluster.ManagedNode{Name: "n", Claim: "c", Pool: "p", Created: claimBorn, Consolidatable: true}
-	pools := map[string]cluster.ManagedPool{"p": {Name: "p", Known: true}}
+	seen := cluster.ManagedNode{Node: cluster.Node{Name: "n", Claim: "c", Pool: "p"}, Created: claimBorn}
+	pools := map[string]cluster.ManagedPool{"p": {Pool: cluster.Pool{Name: "p", Types: make([]catalog.InstanceType, 1)}}}
 	judge := func() {
 		for _, s := range disrupt.Next(disrupt.View{DisruptionView: cluster.DisruptionView{Now: w.now, Nodes: []cluster.ManagedNode{seen}, Pools: pools}}, nil).Events {
 			events.Emit(node, s.Event)
@@ -84,7 +85,7 @@ func TestTrust_B06_EventsOfANodeHaveABudget(t *testing.T) {
 	node.DeletionTimestamp, node.Finalizers = new(metav1.NewTime(w.now)), []string{karpv1.FinalizerTermination}
 	claim := w.claim(t)
 	claim.DeletionTimestamp, claim.Spec.TerminationGracePeriod = node.DeletionTimestamp, "1h"
-	seen.Deleting = true
+	seen.BeingRemoved = true
 	events.Emit(node, event.Event{Reason: event.DisruptionTerminating, Text: "it goes"})
 	events.Emit(claim, event.Event{Reason: event.DisruptionTerminating, Text: "it goes"})
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "slow", UID: "slow", DeletionTimestamp: node.DeletionTimestamp, DeletionGracePeriodSeconds: new(int64(3600))}}

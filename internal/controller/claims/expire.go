@@ -19,7 +19,7 @@ import (
 )
 
 // Expiration deletes claims that have lived as long as they may (LC-16). The clock is on the claim, so
-// a restart changes nothing, and what expired meanwhile goes at start.
+// a restart changes nothing, and what expired meanwhile is deleted at start.
 type Expiration struct {
 	Client  client.Client
 	Remover execute.Remover

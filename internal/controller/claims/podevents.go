@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
-	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
 	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
@@ -30,9 +29,9 @@ type PodEvents struct {
 	Workers int
 	Now     func() time.Time
 
-	mu   sync.Mutex
-	last map[string]time.Time // latest event by node, written or not
-	told map[string]time.Time // latest event by node that was written: the cache may not have it yet
+	mu          sync.Mutex
+	last        map[string]time.Time // latest event by node, written or not
+	lastWritten map[string]time.Time // latest event by node that was written: the cache may not have it yet
 }
 
 type podQueue = workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -52,29 +51,21 @@ func (r *PodEvents) Register(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// recordPodEvent notes what a pod tells about its node.
+// recordPodEvent records the last event of a pod for its node.
 func (r *PodEvents) recordPodEvent(obj client.Object, queue podQueue) {
 	if pod, ok := obj.(*corev1.Pod); ok {
 		r.enqueueIfLater(pod.Spec.NodeName, lifecycle.PodEvent(pod), queue)
 	}
 }
 
-// recordPodGone notes a pod that is gone. One that was seen to end has told so before; one that was deleted
-// without grace has not.
+// recordPodGone notes a pod that is gone.
 func (r *PodEvents) recordPodGone(obj client.Object, queue podQueue) {
-	pod, ok := obj.(*corev1.Pod)
-	if !ok || lifecycle.PodEvent(pod).IsZero() {
-		return
+	if pod, ok := obj.(*corev1.Pod); ok {
+		r.enqueueIfLater(pod.Spec.NodeName, lifecycle.PodRemoved(pod, r.Now()), queue)
 	}
-	ended := cluster.PodEnded(pod)
-	if pod.DeletionTimestamp == nil && !ended {
-		r.enqueueIfLater(pod.Spec.NodeName, r.Now(), queue)
-		return
-	}
-	r.recordPodEvent(pod, queue)
 }
 
-// enqueueIfLater asks for a write only if the event is later than all that were noted before.
+// enqueueIfLater requests a write only if the event is later than all that were recorded before.
 func (r *PodEvents) enqueueIfLater(node string, at time.Time, queue podQueue) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -125,21 +116,21 @@ func (r *PodEvents) latest(node string) time.Time {
 func (r *PodEvents) written(node string) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.told[node]
+	return r.lastWritten[node]
 }
 
 func (r *PodEvents) recordWrittenAt(node string, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.told == nil {
-		r.told = map[string]time.Time{}
+	if r.lastWritten == nil {
+		r.lastWritten = map[string]time.Time{}
 	}
-	r.told[node] = at
+	r.lastWritten[node] = at
 }
 
 func (r *PodEvents) dropNode(node string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.last, node)
-	delete(r.told, node)
+	delete(r.lastWritten, node)
 }

@@ -51,12 +51,12 @@ func TestG13_BlockedNodesHaveACondition(t *testing.T) {
 		}
 	}
 	start, n := clock, &memory.view.Nodes[0]
-	n.Pods = []cluster.PodOnNode{{Name: "shop/web", Moves: true, EvictCost: 1, Protected: true}}
+	n.Pods = []cluster.ManagedPod{{Pod: cluster.Pod{Key: cluster.PodKey{Namespace: "shop", Name: "web"}, EvictCost: 1}, Moves: true, Protected: true}}
 	pass(0, "")
 	pass(time.Minute, "DoNotDisrupt: pod shop/web carries annotation karpenter.sh/do-not-disrupt; remove the annotation")
 	n.Nominated = true
 	pass(time.Minute, "DoNotDisrupt")
-	n.Pods = []cluster.PodOnNode{{Name: "shop/db", Moves: true, EvictCost: 1, Budgets: []string{"shop/db"}, Blocked: true, Impossible: true}}
+	n.Pods = []cluster.ManagedPod{{Pod: cluster.Pod{Key: cluster.PodKey{Namespace: "shop", Name: "db"}, EvictCost: 1}, Moves: true, Budgets: []string{"shop/db"}, Blocked: true, Impossible: true}}
 	pass(time.Minute, "EvictionImpossible: PodDisruptionBudget shop/db")
 	if at := blockedOf(t, c, "claim-a").LastTransitionTime; !at.Time.Equal(start) || writes != 2 {
 		t.Errorf("since %s after %d writes, want since %s after 2", at, writes, start)
@@ -68,7 +68,7 @@ func TestG13_BlockedNodesHaveACondition(t *testing.T) {
 			t.Error("no event says since when")
 		}
 	}
-	n.Pods, n.Nominated = []cluster.PodOnNode{{Name: "shop/web", Moves: true, EvictCost: 1}}, false
+	n.Pods, n.Nominated = []cluster.ManagedPod{{Pod: cluster.Pod{Key: cluster.PodKey{Namespace: "shop", Name: "web"}, EvictCost: 1}, Moves: true}}, false
 	pass(10*time.Second, "")
 	if writes != 3 {
 		t.Errorf("%d writes, want 3", writes)

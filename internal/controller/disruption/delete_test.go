@@ -187,7 +187,7 @@ func TestADeletionThatFailedIsTriedAgainSoon(t *testing.T) {
 	})
 	s.node("a")
 	s.remove(karpv1.ReasonEmpty, "empty", "a")
-	if err := s.pass(); err == nil || !s.Asked() {
+	if err := s.pass(); err == nil || !s.TakeWakeUp() {
 		t.Fatalf("pass: %v, and the queue is not asked to go on", err)
 	}
 	wait, err := s.Work(t.Context())

@@ -50,11 +50,11 @@ func (r *ranking) Disruption(map[string][]catalog.InstanceType) cluster.Disrupti
 
 func ranked(nodes ...string) *ranking {
 	r := &ranking{view: cluster.DisruptionView{
-		Pools:   map[string]cluster.ManagedPool{"general": {Name: "general", Known: true}},
+		Pools:   map[string]cluster.ManagedPool{"general": {Pool: cluster.Pool{Name: "general", Types: make([]catalog.InstanceType, 1)}}},
 		Cluster: &cluster.Snapshot{Pools: []cluster.Pool{{Name: "general", Types: []catalog.InstanceType{{Name: "large"}}}}},
 	}}
 	for _, name := range nodes {
-		r.view.Nodes = append(r.view.Nodes, cluster.ManagedNode{Name: name, Claim: name, Pool: "general", InstanceType: "large", Ready: true, Registered: true, Initialized: true, Price: 1})
+		r.view.Nodes = append(r.view.Nodes, cluster.ManagedNode{Node: cluster.Node{Name: name, Claim: name, Pool: "general", InstanceType: "large", Initialized: true, Price: 1}, Ready: true, Registered: true})
 	}
 	return r
 }
@@ -63,10 +63,10 @@ type enqueuedCosts []disruption.PodCost
 
 func (w *enqueuedCosts) Enqueue(list ...disruption.PodCost) { *w = append(*w, list...) }
 
-// of lists the wishes as pod=value.
+// of lists the costs as pod=value.
 func (w *enqueuedCosts) list() (out []string) {
-	for _, wish := range *w {
-		out = append(out, wish.Pod.Name+"="+wish.Value)
+	for _, cost := range *w {
+		out = append(out, cost.Pod.Name+"="+cost.Value)
 	}
 	slices.Sort(out)
 	return out
@@ -121,7 +121,7 @@ func TestV15_53_PodsGetTheCostOfTheirNode(t *testing.T) {
 	}
 	want := []string{"a1=-2", fmt.Sprint("b1=", math.MinInt32), "c1=", "d1=", "e3=-1"}
 	if diff := cmp.Diff(want, queue.list()); diff != "" {
-		t.Errorf("wishes (-want +got):\n%s", diff)
+		t.Errorf("costs (-want +got):\n%s", diff)
 	}
 	if n := testutil.ToFloat64(r.Metrics.DeletionCostPending.WithLabelValues("general")); n != 5 {
 		t.Errorf("%v nodes have pods to change", n)
@@ -157,11 +157,11 @@ func TestV15_55_PassesAreBounded(t *testing.T) {
 	}).Build()
 	r := &disruption.DeletionCosts{Client: api, Store: memory, Cloud: &controllertest.Catalogue{}, Queue: queue, Metrics: metric.New(prometheus.NewRegistry()), Now: func() time.Time { return now }}
 	for step, tc := range []struct {
-		after   time.Duration
-		changes uint64
-		broken  bool
-		asked   int
-		wishes  int
+		after    time.Duration
+		changes  uint64
+		broken   bool
+		asked    int
+		enqueued int
 	}{
 		{0, 0, true, 0, 0},             // it fails,
 		{0, 0, false, 1, 55},           // and is made again
@@ -174,13 +174,13 @@ func TestV15_55_PassesAreBounded(t *testing.T) {
 		if err := r.Pass(t.Context()); (err != nil) != tc.broken {
 			t.Fatal(err)
 		}
-		if memory.asked != tc.asked || len(*queue) != tc.wishes {
-			t.Errorf("step %d: ranked %d times, %d wishes; want %d and %d", step, memory.asked, len(*queue), tc.asked, tc.wishes)
+		if memory.asked != tc.asked || len(*queue) != tc.enqueued {
+			t.Errorf("step %d: ranked %d times, %d costs enqueued; want %d and %d", step, memory.asked, len(*queue), tc.asked, tc.enqueued)
 		}
 	}
 }
 
-// V15-56: what becomes of a wish.
+// V15-56: what becomes of a cost that is enqueued.
 func TestV15_56_Writes(t *testing.T) {
 	t.Parallel()
 	pods := schema.GroupResource{Resource: "pods"}

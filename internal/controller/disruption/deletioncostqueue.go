@@ -41,10 +41,10 @@ type CostWrites struct {
 	Metrics *metric.Set
 	Workers int
 
-	mu      sync.Mutex
-	pending map[loop.PodID]string
-	queue   workqueue.TypedRateLimitingInterface[loop.PodID] // nil until started
-	told    bool                                             // that pods may not be patched
+	mu           sync.Mutex
+	pending      map[loop.PodID]string
+	queue        workqueue.TypedRateLimitingInterface[loop.PodID] // nil until started
+	denialLogged bool                                             // that pods may not be patched
 }
 
 // Register adds the queue to a manager.
@@ -90,9 +90,9 @@ func (q *CostWrites) Len() int {
 // ranking.
 func (q *CostWrites) Reconcile(ctx context.Context, id loop.PodID) (ctrl.Result, error) {
 	q.mu.Lock()
-	value, wished := q.pending[id]
+	value, pending := q.pending[id]
 	q.mu.Unlock()
-	if !wished {
+	if !pending {
 		return ctrl.Result{}, nil
 	}
 	result, err := q.write(ctx, id, value)
@@ -103,8 +103,8 @@ func (q *CostWrites) Reconcile(ctx context.Context, id loop.PodID) (ctrl.Result,
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if denied && !q.told { // the next ranking tries again
-		q.told = true
+	if denied && !q.denialLogged { // the next ranking tries again
+		q.denialLogged = true
 		log.FromContext(ctx).Error(nil, "deletion costs of pods are not written, so ReplicaSets do not prefer pods on nodes that are about to be removed; "+
 			"allow the service account to patch pods (value settings.featureGates.podDeletionCostManagement of the chart), or switch the gate PodDeletionCostManagement off", "reason", err.Error())
 	}

@@ -50,7 +50,7 @@ type typeSource interface {
 	Types(ctx context.Context, pool *karpv1.NodePool) ([]catalog.InstanceType, error)
 }
 
-// launchBackoff knows what cannot be launched at present, and is told of more of it.
+// launchBackoff records what cannot be launched at present.
 type launchBackoff interface {
 	WithoutBackedOff(pool string, list []catalog.InstanceType, now time.Time) []catalog.InstanceType
 	PoolBackedOff(pool string, now time.Time) bool

@@ -84,7 +84,7 @@ func (s *seen) Disruption(map[string][]catalog.InstanceType) cluster.DisruptionV
 	v.Nodes = slices.Clone(v.Nodes)
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
-		n.Deleting, n.Commanded = n.Deleting || s.marks[n.Name], n.Commanded || s.held[n.Name]
+		n.BeingRemoved, n.Commanded = n.BeingRemoved || s.marks[n.Name], n.Commanded || s.held[n.Name]
 		n.Nominated = n.Nominated || s.cuts > 1 && s.nominated == n.Name
 	}
 	return v
@@ -95,13 +95,13 @@ func emptying(t *testing.T, calls interceptor.Funcs, names ...string) (*disrupti
 	t.Helper()
 	scheme := controllertest.Scheme(t)
 	memory := &seen{marks: map[string]bool{}, held: map[string]bool{}, promised: map[cluster.PodKey]string{}, expected: map[string]bool{}, view: cluster.DisruptionView{Now: time.Now(), Pools: map[string]cluster.ManagedPool{
-		"general": {Name: "general", Known: true, Budgets: []cluster.Budget{{Nodes: "100%"}}},
+		"general": {Pool: cluster.Pool{Name: "general", Types: make([]catalog.InstanceType, 1)}, Budgets: []cluster.Budget{{Nodes: "100%"}}},
 	}}}
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(calls).WithStatusSubresource(&karpv1.NodeClaim{}).
 		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} })
 	for _, name := range names {
 		memory.view.Nodes = append(memory.view.Nodes, cluster.ManagedNode{
-			Name: name, Claim: "claim-" + name, Pool: "general", Ready: true, Initialized: true, Consolidatable: true,
+			Node: cluster.Node{Name: name, Claim: "claim-" + name, Pool: "general", Initialized: true}, Ready: true,
 		})
 		builder.WithObjects(
 			&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}},
@@ -330,7 +330,7 @@ func TestPoolGauges(t *testing.T) {
 	d, memory, _ := emptying(t, interceptor.Funcs{}, "a", "b")
 	memory.view.Nodes[0].Price, memory.view.Nodes[1].Price = 0.25, -1 // FM K17: what is below zero is no price
 	for i := range memory.view.Nodes {
-		memory.view.Nodes[i].Consolidatable = false
+		memory.view.Nodes[i].Settling = true
 	}
 	for range 2 {
 		if err := d.Pass(t.Context()); err != nil {

@@ -37,7 +37,7 @@ func (w *worker) perform(ctx context.Context, effects []command.Effect, claims m
 		case command.BackOff:
 			w.queue.recordBackoff(e.Reason, w.now(), e.Nodes)
 		case command.Commit:
-			w.commit(e.Command.Command, e.Claims)
+			w.commit(e)
 		case command.Nominate:
 			for _, name := range e.Claims {
 				w.store.Nominate(name, w.now().Add(w.nomination))
@@ -95,14 +95,10 @@ func (r *reporter) reportFailure(ctx context.Context, c *disrupt.Running, why st
 
 // commit marks the nodes of a command as being removed. That is not done before the order: pods would get a second
 // place (disruption 17).
-func (w *worker) commit(c disrupt.Command, planned map[cluster.PodKey]string) {
-	w.nominate(c, planned)
-	places := maps.Clone(planned)
-	for _, b := range c.Bind {
-		places[b.Pod] = b.Node
-	}
-	w.store.Replace(nodesIn(c), places)
-	w.reporter.countDecision(c)
+func (w *worker) commit(e command.Commit) {
+	w.nominate(e.Command.Command, e.Claims)
+	w.store.Replace(nodesIn(e.Command.Command), e.Places())
+	w.reporter.countDecision(e.Command.Command)
 }
 
 // nominate reserves the nodes that pods are planned onto, and emits events on the pods.

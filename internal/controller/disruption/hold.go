@@ -20,8 +20,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
-const taintTimeout = 5 * time.Second // how long to wait until the watch delivers our own taint
-
 // holder holds nodes for commands and releases them.
 type holder struct {
 	objects
@@ -125,7 +123,7 @@ func (h holder) removeMarks(ctx context.Context, names []string) error {
 // them then.
 func (h holder) awaitTaints(ctx context.Context, nodes []disrupt.Candidate) {
 	const poll = 50 * time.Millisecond
-	limit := time.NewTimer(taintTimeout)
+	limit := time.NewTimer(command.TaintTimeout)
 	defer limit.Stop()
 	for _, n := range nodes {
 		for {

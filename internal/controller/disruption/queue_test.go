@@ -41,7 +41,7 @@ func TestFM_K06_ReplacementNeverComesUp(t *testing.T) {
 	if n := testutil.ToFloat64(s.metrics.DisruptionQueueFailures.WithLabelValues("replace", "underutilized", "single")); n != 1 {
 		t.Errorf("%v failures were counted, want 1", n)
 	}
-	if view := s.memory.Disruption(nil); view.Nodes[0].Deleting || view.Nodes[0].Commanded {
+	if view := s.memory.Disruption(nil); view.Nodes[0].BeingRemoved || view.Nodes[0].Commanded {
 		t.Error("memory still has the node on its way out")
 	}
 	s.up(s.replacements()[0].Name)

@@ -31,7 +31,7 @@ func logRepairDiagnosis(ctx context.Context, c disrupt.Command) {
 	log.FromContext(ctx).Info("selected repair policy", fields...)
 }
 
-// repairLog tells, for those who look closely, which policies nodes match when that changes (V15-31).
+// repairLog logs at debug level which policies nodes match when that changes (V15-31).
 // The zero value is ready.
 type repairLog struct {
 	mu    sync.Mutex

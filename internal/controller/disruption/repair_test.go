@@ -43,7 +43,7 @@ func newClinic(t *testing.T) *repairScene {
 	c.Repairs, c.Methods.Repair = set, true
 	c.Decide = func(v disrupt.View, stop func() bool) disrupt.Decision {
 		for i := range v.Nodes {
-			v.Nodes[i].Consolidatable = false // others have nothing to do here
+			v.Nodes[i].Settling = true // others have nothing to do here
 		}
 		return disrupt.Next(v, stop)
 	}

@@ -325,7 +325,7 @@ func command(v disrupt.View, why karpv1.DisruptionReason, kind, decision string,
 		candidate := disrupt.Candidate{Node: n.Name, Claim: n.Claim, Pool: n.Pool, InstanceType: n.InstanceType, CapacityType: n.CapacityType}
 		for _, p := range n.Pods {
 			if p.Moves {
-				candidate.Pods = append(candidate.Pods, p.Name)
+				candidate.Pods = append(candidate.Pods, p.Key.String())
 			}
 		}
 		c.Remove, c.Moved = append(c.Remove, candidate), c.Moved+len(candidate.Pods)

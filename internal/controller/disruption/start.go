@@ -125,7 +125,7 @@ func (s *starter) orderAndQueue(ctx context.Context, c disrupt.Command, decided,
 	return nil
 }
 
-// reportOrder tells the queue what was ordered for a command. The other loop does not advance the command before
+// reportOrder records in the queue what was ordered for a command. The other loop does not advance the command before
 // its nodes are marked as being removed.
 func (s *starter) reportOrder(ctx context.Context, c disrupt.Command, created []command.Replacement, err error) {
 	defer s.worker.queue.takeTurn(c.Token())()

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/disrupt/command"
@@ -20,7 +21,7 @@ import (
 //
 // The lists come from the watch cache of the API server, if that is at least as new as the taints. Before 1.31,
 // a list of the newest state scans all pods in etcd, once for each node.
-func (s *starter) listLivePods(ctx context.Context, list []disrupt.Command) (map[string][]disrupt.LivePod, []error) {
+func (s *starter) listLivePods(ctx context.Context, list []disrupt.Command) (map[string][]cluster.ManagedPod, []error) {
 	var nodes []disrupt.Candidate
 	for _, c := range list {
 		nodes = append(nodes, c.Remove...)
@@ -33,20 +34,20 @@ func (s *starter) listLivePods(ctx context.Context, list []disrupt.Command) (map
 	if err != nil {
 		return nil, []error{err}
 	}
-	found := make([][]disrupt.LivePod, len(nodes))
+	found := make([][]cluster.ManagedPod, len(nodes))
 	failed := forEach(s.metrics, len(nodes), func(i int) error {
 		pods := &corev1.PodList{}
 		if err := s.reader.List(ctx, pods, client.MatchingFields{lookup.PodNodeName: nodes[i].Node}, notOlderThan(newest)); err != nil {
 			return fmt.Errorf("list the pods of node %s: %w", nodes[i].Node, err)
 		}
-		found[i] = make([]disrupt.LivePod, 0, len(pods.Items))
+		found[i] = make([]cluster.ManagedPod, 0, len(pods.Items))
 		for j := range pods.Items {
 			p := &pods.Items[j]
 			found[i] = append(found[i], disrupt.NewLivePod(p, s.costManaged, s.now()))
 		}
 		return nil
 	})
-	live := map[string][]disrupt.LivePod{}
+	live := map[string][]cluster.ManagedPod{}
 	for i, n := range nodes {
 		if failed[i] == nil {
 			live[n.Node] = found[i]
@@ -74,7 +75,7 @@ func notOlderThan(version string) client.ListOption {
 }
 
 // validate drops from commands what no longer holds, and releases the nodes that stay.
-func (s *starter) validate(ctx context.Context, held []disrupt.Command, decided, fresh disrupt.View, live map[string][]disrupt.LivePod) []disrupt.Command {
+func (s *starter) validate(ctx context.Context, held []disrupt.Command, decided, fresh disrupt.View, live map[string][]cluster.ManagedPod) []disrupt.Command {
 	limits := newTimeBudgets(s.now)
 	look := command.SecondLook{
 		Decided: decided, Fresh: fresh, Live: live, Policy: s.policy,

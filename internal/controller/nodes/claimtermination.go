@@ -55,7 +55,7 @@ func (r *ClaimTermination) Terminate(ctx context.Context, claim *karpv1.NodeClai
 	case write.IsStale(err):
 		return loop.RequeueAfter(loop.Soon), nil
 	case err != nil:
-		return ctrl.Result{}, fmt.Errorf("ending nodeclaim %s: %w", claim.Name, err)
+		return ctrl.Result{}, fmt.Errorf("terminate nodeclaim %s: %w", claim.Name, err)
 	}
 	return loop.RequeueAfter(after), nil
 }

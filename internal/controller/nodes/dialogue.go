@@ -27,7 +27,7 @@ type instance struct {
 
 var errNoProviderID = errors.New("there is no provider id")
 
-// Find asks the cloud for the instance.
+// Find looks up the instance.
 func (i instance) Find(ctx context.Context) error {
 	if i.id == "" {
 		return errNoProviderID
@@ -39,7 +39,7 @@ func (i instance) Find(ctx context.Context) error {
 	return err
 }
 
-// Terminate asks the cloud for its end.
+// Terminate requests its termination.
 func (i instance) Terminate(ctx context.Context) error { return i.provider.Terminate(ctx, i.id) }
 
 // callLog is a drain.CallLog for several workers. One object has one worker at a time.

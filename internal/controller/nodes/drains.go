@@ -19,12 +19,12 @@ const (
 	drainsOld   = time.Minute // a drain that waits is looked at every second
 )
 
-// drainJournal keeps what drains wait for, for people who ask later.
+// drainJournal keeps what drains wait for, for later queries.
 type drainJournal interface {
 	Draining(node, claim string, waits []drain.Wait, at time.Time)
 }
 
-// Drains knows what the nodes that go wait for, and shows it in metrics. It is safe for concurrent use,
+// Drains records what terminating nodes wait for, and shows it in metrics. It is safe for concurrent use,
 // must not be copied, and a nil one knows nothing.
 type Drains struct {
 	Metrics *metric.Set
@@ -35,7 +35,7 @@ type Drains struct {
 	nodes map[string]waitingNode
 }
 
-// waitingNode is a node whose end waits.
+// waitingNode is a terminating node that waits.
 type waitingNode struct {
 	pool  string
 	waits []drain.Wait
@@ -88,7 +88,7 @@ func (d *Drains) Count() {
 	d.mu.Lock()
 	// any order: they are counted, and the longest wait is kept
 	for name, n := range d.nodes {
-		if now.Sub(n.seen) > drainsOld { // it went without us
+		if now.Sub(n.seen) > drainsOld { // it is gone
 			delete(d.nodes, name)
 			continue
 		}

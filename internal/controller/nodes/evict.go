@@ -13,22 +13,21 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	"github.com/dovetail-sh/dovetail/internal/controller/write"
 	"github.com/dovetail-sh/dovetail/internal/drain"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
-// settle is how long the cache may take to show what we did to a pod.
-const settle = 10 * time.Second
+// cacheDelay is how long the cache may take to show what was done to a pod.
+const cacheDelay = 10 * time.Second
 
-// Eviction asks for one pod to leave its node.
+// Eviction requests that one pod leaves its node.
 type Eviction struct {
 	Pod    loop.PodID
 	Node   string
 	Limit  drain.Limit
-	Reason string // why the node goes
+	Reason string // why the node is removed
 	Due    bool   // the limit has come: look at the pod at once
 }
 
@@ -50,7 +49,7 @@ type Evictions struct {
 type entry struct {
 	Eviction
 	tries int
-	try   drain.Try               // how far we are, for people
+	try   drain.Try               // progress, for explanations
 	acted map[drain.Act]time.Time // when an act succeeded
 }
 
@@ -71,7 +70,7 @@ func (q *Evictions) start(_ context.Context, queue workqueue.TypedRateLimitingIn
 	return nil
 }
 
-// Add asks for pods to leave. Asking again changes nothing, unless the limit is tighter then or due:
+// Add requests evictions. A repeated request changes nothing, unless the limit is tighter then or due:
 // the pod keeps its back-off.
 func (q *Evictions) Add(list ...Eviction) {
 	q.mu.Lock()
@@ -120,7 +119,7 @@ func (q *Evictions) Reconcile(ctx context.Context, id loop.PodID) (ctrl.Result, 
 	}
 	now := q.Now()
 	act, grace := e.Limit.Act(p, now)
-	if until := e.acted[act].Add(settle); now.Before(until) {
+	if until := e.acted[act].Add(cacheDelay); now.Before(until) {
 		return ctrl.Result{RequeueAfter: until.Sub(now)}, nil // it is done, the cache does not show it yet
 	}
 	var done evictionResult
@@ -131,7 +130,7 @@ func (q *Evictions) Reconcile(ctx context.Context, id loop.PodID) (ctrl.Result, 
 		done, err = q.delete(ctx, e, p, n, grace)
 	case drain.Hold:
 		done = refused
-		q.restart(id, now)
+		q.recordProtected(id, now)
 	case drain.Drop:
 		done = over
 	}
@@ -143,7 +142,7 @@ func (q *Evictions) Reconcile(ctx context.Context, id loop.PodID) (ctrl.Result, 
 		return q.drop(id)
 	case accepted:
 		q.recordEvicted(id, act, now)
-		return ctrl.Result{RequeueAfter: settle}, nil
+		return ctrl.Result{RequeueAfter: cacheDelay}, nil
 	default:
 		return ctrl.Result{RequeueAfter: q.backoff(id)}, nil
 	}
@@ -162,24 +161,10 @@ func (q *Evictions) observe(ctx context.Context, e entry) (*corev1.Pod, *corev1.
 	if err := q.Client.Get(ctx, types.NamespacedName{Name: e.Node}, n); err != nil {
 		return nil, nil, client.IgnoreNotFound(err)
 	}
-	if !mustDrain(n, e.Limit) {
+	if !e.Limit.Empties(n) {
 		return nil, nil, nil
 	}
 	return p, n, nil
-}
-
-// mustDrain reports whether a node is still to be emptied: for ever if it is being deleted, for a time if
-// it is to be rebooted.
-func mustDrain(n *corev1.Node, limit drain.Limit) bool {
-	if !limit.Stay {
-		return n.DeletionTimestamp != nil
-	}
-	for i := range n.Spec.Taints {
-		if n.Spec.Taints[i].Key == karpv1.TaintKeyRebooting {
-			return true
-		}
-	}
-	return false
 }
 
 // find returns a copy of an entry.
@@ -219,15 +204,11 @@ func (q *Evictions) recordRefusal(id loop.PodID, err error, budget bool) {
 	if e == nil {
 		return
 	}
-	since := e.try.Since
-	if e.try.Answer == "" || e.try.Budget != budget {
-		since = q.Now()
-	}
-	e.try = drain.Try{Since: since, Answer: evictionResultOf(err), Budget: budget}
+	e.try = e.try.Refused(evictionResultOf(err), budget, q.Now())
 }
 
-// restart forgets what was answered: what holds the pod now is none of the API server's.
-func (q *Evictions) restart(id loop.PodID, now time.Time) {
+// recordProtected drops the last refusal: the pod is protected now, and the API server is not called.
+func (q *Evictions) recordProtected(id loop.PodID, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if e := q.entries[id]; e != nil {
@@ -235,7 +216,7 @@ func (q *Evictions) restart(id loop.PodID, now time.Time) {
 	}
 }
 
-// Tries says how far the queue is with pods, of those that are in it.
+// Tries returns the progress with those pods that are in the queue.
 func (q *Evictions) Tries(pods []*corev1.Pod) map[types.UID]drain.Try {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -26,11 +26,11 @@ type evictionResult int
 
 const (
 	refused  evictionResult = iota // not now; try again later
-	accepted                       // the pod will go
+	accepted                       // the pod terminates
 	over                           // there is no such pod any more
 )
 
-// evict asks the eviction API, which knows the budgets (LC-35).
+// evict calls the eviction API, which enforces the budgets (LC-35).
 func (q *Evictions) evict(ctx context.Context, e entry, p *corev1.Pod, n *corev1.Node) (evictionResult, error) {
 	uid := e.Pod.UID
 	err := q.Client.SubResource("eviction").Create(ctx, p.DeepCopy(), &policyv1.Eviction{
@@ -51,7 +51,7 @@ func (q *Evictions) evict(ctx context.Context, e entry, p *corev1.Pod, n *corev1
 	q.recordRefusal(e.Pod, err, budget)
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return refused, nil // the namespace takes its pods along
+		return refused, nil // the namespace is terminating, and its pods with it
 	case budget:
 		q.Events.Emit(n, q.blocked(ctx, p, causeOf(err)))
 		return refused, nil
@@ -64,7 +64,7 @@ func (q *Evictions) evict(ctx context.Context, e entry, p *corev1.Pod, n *corev1
 	}
 }
 
-// delete takes a pod away at the deadline of its node, past its budgets and its annotation (LC-36).
+// delete deletes a pod at the deadline of its node, past its budgets and its annotation (LC-36).
 func (q *Evictions) delete(ctx context.Context, e entry, p *corev1.Pod, n *corev1.Node, grace time.Duration) (evictionResult, error) {
 	uid, left := e.Pod.UID, int64(grace/time.Second)
 	err := q.Client.Delete(ctx, p.DeepCopy(), client.GracePeriodSeconds(left), client.Preconditions{UID: &uid})
@@ -103,7 +103,7 @@ func (q *Evictions) blocked(ctx context.Context, p *corev1.Pod, cause string) ev
 	return event.Event{Reason: event.FailedDraining, Text: text, Key: p.Namespace + "/" + p.Name}
 }
 
-// budgets names the budgets that select a pod, and says why the last of them cannot let it go and what would
+// budgets names the budgets that select a pod, and says why the last of them cannot allow the eviction and what would
 // change that. It only helps the reader: errors are left out.
 func (q *Evictions) budgets(ctx context.Context, p *corev1.Pod) (names []string, cannot, fix string) {
 	list := &policyv1.PodDisruptionBudgetList{}

@@ -9,8 +9,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 )
 
-// podLeft lets through what can bring a drain forward at once: a pod went, ended, or is no longer
-// protected. Everything else is seen by the next look of the drain, a second later.
+// podLeft lets through what can bring a drain forward at once: a pod is gone, ended, or is no longer
+// protected. Everything else is seen by the next pass of the drain, a second later.
 func podLeft() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc:  func(event.CreateEvent) bool { return false },

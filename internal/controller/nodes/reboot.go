@@ -84,7 +84,7 @@ func (r *Reboots) Register(mgr ctrl.Manager) error {
 
 func isRebooting(t corev1.Taint) bool { return t.Key == karpv1.TaintKeyRebooting }
 
-// Reconcile brings one reboot nearer to its end.
+// Reconcile advances one reboot.
 func (r *Reboots) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	claim := &karpv1.NodeClaim{}
 	if err := r.Client.Get(ctx, req.NamespacedName, claim); err != nil {
@@ -230,7 +230,7 @@ func (r *Reboots) write(ctx context.Context, have, want *karpv1.NodeClaim, statu
 	return out, nil
 }
 
-// Reboot asks the cloud.
+// Reboot calls the cloud.
 func (r rebootShell) Reboot(ctx context.Context, claim *karpv1.NodeClaim, operation string) error {
 	return r.Provider.Reboot(ctx, claim, operation)
 }

@@ -29,7 +29,7 @@ func (r *Reboots) Commit(ctx context.Context, c disrupt.Command) error {
 	}
 	want, ok := reboot.Request(claim, c.Bound, c.Cause(), r.Now())
 	if !ok {
-		return apierrors.NewConflict(schema.GroupResource{Group: karpv1.Group, Resource: "nodeclaims"}, n.Claim, errors.New("it goes or reboots already"))
+		return apierrors.NewConflict(schema.GroupResource{Group: karpv1.Group, Resource: "nodeclaims"}, n.Claim, errors.New("it is terminating or rebooting already"))
 	}
 	// The bound first: a request without it would drain for ever.
 	after, err := r.write(ctx, claim, want, false)

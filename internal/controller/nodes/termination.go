@@ -30,13 +30,13 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
-// evictor takes pods that have to leave.
+// evictor queues pods for eviction.
 type evictor interface {
 	Add(evictions ...Eviction)
 	Tries(pods []*corev1.Pod) map[types.UID]drain.Try
 }
 
-// NodeTermination drains Nodes that are being deleted, ends their instances and lets them go. It must
+// NodeTermination drains Nodes that are being deleted, terminates their instances and removes their finalizers. It must
 // not be copied.
 type NodeTermination struct {
 	Client   client.Client
@@ -56,37 +56,37 @@ type NodeTermination struct {
 // spec.nodeName and of NodeClaims by status.providerID.
 func (r *NodeTermination) Register(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("node.termination").
-		For(&corev1.Node{}, builder.WithPredicates(predicate.NewPredicateFuncs(ending))).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.endingNode), builder.WithPredicates(podLeft())).
+		For(&corev1.Node{}, builder.WithPredicates(predicate.NewPredicateFuncs(isTerminating))).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.terminatingNodeOf), builder.WithPredicates(podLeft())).
 		WithOptions(loop.Options(r.Workers, loop.DrainBackoff, loop.DrainBackoffMax)).
 		Complete(r)
 }
 
-// ending reports whether an object waits for us to let it go.
-func ending(obj client.Object) bool {
+// isTerminating reports whether an object is being deleted and has our finalizer.
+func isTerminating(obj client.Object) bool {
 	return obj.GetDeletionTimestamp() != nil && controllerutil.ContainsFinalizer(obj, karpv1.FinalizerTermination)
 }
 
-// endingNode is the node of a pod, if it waits for its pods.
-func (r *NodeTermination) endingNode(ctx context.Context, obj client.Object) []reconcile.Request {
+// terminatingNodeOf is the node of a pod, if it is terminating.
+func (r *NodeTermination) terminatingNodeOf(ctx context.Context, obj client.Object) []reconcile.Request {
 	p, ok := obj.(*corev1.Pod)
 	if !ok || p.Spec.NodeName == "" {
 		return nil
 	}
 	n, key := &corev1.Node{}, types.NamespacedName{Name: p.Spec.NodeName}
-	if err := r.Client.Get(ctx, key, n); err != nil || !ending(n) {
+	if err := r.Client.Get(ctx, key, n); err != nil || !isTerminating(n) {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: key}}
 }
 
-// Reconcile brings one node nearer to its end.
+// Reconcile advances the termination of one node.
 func (r *NodeTermination) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	n := &corev1.Node{}
 	if err := r.Client.Get(ctx, req.NamespacedName, n); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if !ending(n) {
+	if !isTerminating(n) {
 		return ctrl.Result{}, nil
 	}
 	after, err := r.terminateNode(ctx, n)
@@ -94,7 +94,7 @@ func (r *NodeTermination) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 	case write.IsStale(err):
 		return loop.RequeueAfter(loop.Soon), nil
 	case err != nil:
-		return ctrl.Result{}, fmt.Errorf("ending node %s: %w", req.Name, err)
+		return ctrl.Result{}, fmt.Errorf("terminate node %s: %w", req.Name, err)
 	}
 	return loop.RequeueAfter(after), nil
 }
@@ -137,7 +137,7 @@ func (r *NodeTermination) observe(ctx context.Context, n *corev1.Node) (facts dr
 		return facts, false, fmt.Errorf("list volume attachments: %w", err)
 	}
 	facts.Pods, facts.Attachments = lookup.ByName(pods.Items), lookup.ByName(attachments.Items)
-	if err = r.explain(ctx, &facts); err != nil {
+	if err = r.readGuards(ctx, &facts); err != nil {
 		return facts, false, err
 	}
 	if len(facts.Attachments) > 0 {
@@ -146,10 +146,9 @@ func (r *NodeTermination) observe(ctx context.Context, n *corev1.Node) (facts dr
 	return facts, true, err
 }
 
-// explain reads what may hold the pods on a node that has been waiting for a while.
-func (r *NodeTermination) explain(ctx context.Context, facts *drain.Facts) error {
-	const quick = 10 * time.Second // most nodes are empty by then
-	if facts.Now.Sub(facts.Node.DeletionTimestamp.Time) < quick {
+// readGuards reads what may hold the pods on a node that has been terminating for a while.
+func (r *NodeTermination) readGuards(ctx context.Context, facts *drain.Facts) error {
+	if !drain.ReadsGuards(facts.Node, facts.Now) {
 		return nil
 	}
 	facts.Tries = r.Queue.Tries(facts.Pods)
@@ -273,7 +272,7 @@ func evictions(facts *drain.Facts, step drain.Step) []Eviction {
 	return out
 }
 
-// disruptionReason says why a node goes, as events and metrics of its pods tell it.
+// disruptionReason returns why a node is removed, as the events and metrics of its pods have it.
 func disruptionReason(claim *karpv1.NodeClaim) string {
 	if claim != nil {
 		if c := condition.Find(claim.Status.Conditions, karpv1.ConditionDisruptionReason); c != nil && condition.True(claim.Status.Conditions, c.Type) {

@@ -27,11 +27,11 @@ type ConditionKind struct {
 	New        func() client.Object
 	Conditions func(client.Object) []metav1.Condition
 	Metrics    metric.Conditions // of the kind
-	Announce   write.Announcer   // tells changes that no reconciler of ours makes; may be nil
+	Announce   write.Announcer   // emits events about changes that no reconciler of ours makes; may be nil
 }
 
 // ConditionMetrics measures the conditions of objects, how long they take to change and how long
-// objects take to go (operations 8.7). Only the leader has something to tell: it is both a Runnable
+// objects take to go (operations 8.7). Only the leader exposes it: it is both a Runnable
 // and a Collector, and collects nothing until it runs.
 type ConditionMetrics struct {
 	Informers informers

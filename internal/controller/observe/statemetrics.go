@@ -23,8 +23,8 @@ type informers interface {
 	GetInformer(ctx context.Context, obj client.Object, opts ...cache.InformerGetOption) (cache.Informer, error)
 }
 
-// StateMetrics tells the state of pods, nodes and pools (operations 8.2, 8.3, 8.5). It follows watches,
-// keeps sums up to date, and makes series when it is scraped. Only the leader has something to tell:
+// StateMetrics exposes the state of pods, nodes and pools (operations 8.2, 8.3, 8.5). It follows watches,
+// keeps sums up to date, and makes series when it is scraped. Only the leader exposes it:
 // it is both a Runnable and a Collector, and collects nothing until it runs.
 type StateMetrics struct {
 	Informers informers

@@ -139,8 +139,8 @@ func (f *fleet) drift() {
 		return
 	}
 	victim := running[0]
-	f.memory.hold(victim, true)
-	defer f.memory.hold(victim, false)
+	f.memory.setHeld(victim, true)
+	defer f.memory.setHeld(victim, false)
 	f.drifts++
 	p := f.pool()
 	node, err := execute.FromTemplate(p, awsv1.Vocabulary(), resources.NewTable())
@@ -200,7 +200,7 @@ func (m *lagging) sync() {
 	}
 }
 
-func (m *lagging) hold(name string, held bool) {
+func (m *lagging) setHeld(name string, held bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.held[name] = held

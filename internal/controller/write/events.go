@@ -12,7 +12,7 @@ type Emitter interface {
 	Emit(obj client.Object, events ...event.Event)
 }
 
-// Announcer is an emitter that also tells which conditions changed.
+// Announcer is an emitter that also reports which conditions changed.
 type Announcer interface {
 	Emitter
 	Flips(obj client.Object, flips []condition.Flip)

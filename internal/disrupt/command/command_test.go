@@ -92,7 +92,7 @@ func TestLostReplacementRollsBack(t *testing.T) {
 	q.BeginObserve(c.Token(), noon)
 	expect(t, q.Observe(c.Token(), map[string]disrupt.ClaimStatus{"new": {NotFound: true}}, noon),
 		"Nominate", "Failed", "DriftBackedOff", "Forget", "Release", "Outcome", "WakePass")
-	view := disrupt.View{DisruptionView: cluster.DisruptionView{Nodes: []cluster.ManagedNode{{Claim: "claim-a"}, {Claim: "claim-b"}}}}
+	view := disrupt.View{DisruptionView: cluster.DisruptionView{Nodes: []cluster.ManagedNode{{Node: cluster.Node{Claim: "claim-a"}}, {Node: cluster.Node{Claim: "claim-b"}}}}}
 	if hidden := q.MarkBackoffs(&view, noon); !hidden || !view.Nodes[0].BackingOff || view.Nodes[1].BackingOff || view.DriftBackoff["default"].IsZero() {
 		t.Errorf("hidden: %v, nodes %v, pools %v", hidden, view.Nodes, view.DriftBackoff)
 	}
@@ -137,7 +137,7 @@ func TestBeginRefusesAndHandsOver(t *testing.T) {
 	expect(t, q.Begin(static, func(pool string) bool { return pool == "fixed" }, noon), "Refused")
 	expect(t, q.Begin(reboot, never, noon), "RequestReboot")
 	expect(t, q.Begin(made(karpv1.ReasonEmpty, 0), never, noon))
-	view := disrupt.View{DisruptionView: cluster.DisruptionView{Nodes: []cluster.ManagedNode{{Claim: "claim-a"}, {Claim: "claim-b"}}}}
+	view := disrupt.View{DisruptionView: cluster.DisruptionView{Nodes: []cluster.ManagedNode{{Node: cluster.Node{Claim: "claim-a"}}, {Node: cluster.Node{Claim: "claim-b"}}}}}
 	if q.MarkBackoffs(&view, noon); !view.Nodes[0].BackingOff || view.Nodes[0].RepairBackingOff || !view.Nodes[1].RepairBackingOff {
 		t.Errorf("back-offs: %v", view.Nodes)
 	}
@@ -149,23 +149,23 @@ func TestSecondLookReleasesWhatStays(t *testing.T) {
 	t.Parallel()
 	view := disrupt.View{DisruptionView: cluster.DisruptionView{Pools: map[string]cluster.ManagedPool{}}}
 	for _, n := range []string{"a", "b"} {
-		view.Nodes = append(view.Nodes, cluster.ManagedNode{Name: n, Claim: "claim-" + n, Pool: "default", Consolidatable: true})
+		view.Nodes = append(view.Nodes, cluster.ManagedNode{Node: cluster.Node{Name: n, Claim: "claim-" + n, Pool: "default"}})
 	}
 	fresh := view
 	fresh.Nodes = []cluster.ManagedNode{view.Nodes[0], view.Nodes[1]}
 	fresh.Nodes[1].Rebooting = true
-	all := map[string][]disrupt.LivePod{"a": nil, "b": nil}
+	all := map[string][]cluster.ManagedPod{"a": nil, "b": nil}
 	for name, tc := range map[string]struct {
 		why  karpv1.DisruptionReason
 		now  disrupt.View
-		live map[string][]disrupt.LivePod
+		live map[string][]cluster.ManagedPod
 		left int
 		want []string
 	}{
 		"nothing changed":                          {karpv1.ReasonEmpty, view, all, 2, nil},
 		"an empty node changed":                    {karpv1.ReasonEmpty, fresh, all, 1, []string{"Objected", "BackOff", "Release"}},
 		"a drifted node changed":                   {karpv1.ReasonDrifted, fresh, all, 0, []string{"Objected", "BackOff", "Release", "Outcome"}},
-		"the pods of an empty node cannot be read": {karpv1.ReasonEmpty, view, map[string][]disrupt.LivePod{"a": nil}, 1, []string{"BackOff", "Release"}},
+		"the pods of an empty node cannot be read": {karpv1.ReasonEmpty, view, map[string][]cluster.ManagedPod{"a": nil}, 1, []string{"BackOff", "Release"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -195,5 +195,18 @@ func TestReplacementsAreOrderedTogether(t *testing.T) {
 	c.Template = c.Template[:1]
 	if list, err := command.Replacements(&c, func(pool string) (solve.NewNode, error) { return solve.NewNode{Pool: pool}, nil }); err != nil || len(list) != 2 {
 		t.Errorf("%d nodes, %v", len(list), err)
+	}
+}
+
+func TestCommitPlaces(t *testing.T) {
+	t.Parallel()
+	a, b := cluster.PodKey{Namespace: "default", Name: "a"}, cluster.PodKey{Namespace: "default", Name: "b"}
+	commit := command.Commit{Claims: map[cluster.PodKey]string{a: "claim"}}
+	commit.Command.Bind = []solve.Bind{{Pod: b, Node: "node"}}
+	if diff := cmp.Diff(map[cluster.PodKey]string{a: "claim", b: "node"}, commit.Places()); diff != "" {
+		t.Error(diff)
+	}
+	if len(commit.Claims) != 1 {
+		t.Error("the claims of the effect were changed")
 	}
 }

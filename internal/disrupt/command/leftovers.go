@@ -80,7 +80,7 @@ func (q *Queue) CleanUp(nodes []cluster.ManagedNode, l Leftovers) []Effect {
 	var out []Effect
 	for i := range nodes {
 		n := &nodes[i]
-		if n.Deleting || n.Commanded || n.Rebooting {
+		if n.BeingRemoved || n.Commanded || n.Rebooting {
 			continue
 		}
 		if _, held := l.nodes[n.Name]; held || l.claims[n.Claim] || l.bounds[n.Claim] {

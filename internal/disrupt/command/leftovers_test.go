@@ -34,7 +34,7 @@ func TestLeftoversAreResumedOnceOrCleanedUp(t *testing.T) {
 		l.AddClaim(replacement)
 		return l
 	}
-	view := []cluster.ManagedNode{{Name: "a", Claim: "claim-a", Pool: "default"}}
+	view := []cluster.ManagedNode{{Node: cluster.Node{Name: "a", Claim: "claim-a", Pool: "default"}}}
 	q := command.NewQueue(1)
 	expect(t, q.Resume(view, leftovers()), "Resumed")
 	expect(t, q.Resume(view, leftovers()))

@@ -12,6 +12,7 @@ const (
 	PassInterval = 10 * time.Second
 	AfterWake    = time.Second            // shortest time between a pass and one that was woken
 	AfterWrite   = 100 * time.Millisecond // for the watch to deliver what was written
+	TaintTimeout = 5 * time.Second        // a command waits no longer for its taints to come back through the watch
 	Unsynced     = time.Second            // until the cache is asked again whether it is complete
 )
 

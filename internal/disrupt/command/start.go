@@ -1,6 +1,7 @@
 package command
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -59,7 +60,7 @@ func contains(list []disrupt.Candidate) func(disrupt.Candidate) bool {
 // SecondLook is what commands are validated against once their nodes are held.
 type SecondLook struct {
 	Decided, Fresh disrupt.View
-	Live           map[string][]disrupt.LivePod // by node, from the API server; a node that is missing could not be read
+	Live           map[string][]cluster.ManagedPod // by node, from the API server; a node that is missing could not be read
 	Policy         solve.Policy
 	StopPlacing    func() bool // whether to stop placing pending pods
 	StopChecking   func() bool // whether to stop checking moves
@@ -91,7 +92,7 @@ func Validate(held []disrupt.Command, l SecondLook) ([]disrupt.Command, []Effect
 
 // object releases the nodes that must stay: those with an objection, and those whose pods could not be read. The
 // rest of an Empty command continues, because its nodes do not depend on each other.
-func object(c *disrupt.Command, objections []disrupt.Objection, live map[string][]disrupt.LivePod) []Effect {
+func object(c *disrupt.Command, objections []disrupt.Objection, live map[string][]cluster.ManagedPod) []Effect {
 	var out []Effect
 	stays := map[string]bool{}
 	for _, o := range objections {
@@ -151,17 +152,17 @@ func checkMoves(list []disrupt.Command, l *SecondLook) map[int]string {
 	if len(order) == 0 || l.Fresh.Cluster == nil {
 		return out
 	}
-	ground := l.Fresh.Cluster
+	view := l.Fresh.Cluster
 	if len(l.Fresh.PodsToPlace) > 0 {
-		ground = disrupt.PlacePendingPods(l.Fresh, l.StopPlacing)
+		view = disrupt.PlacePendingPods(l.Fresh, l.StopPlacing)
 	}
 	var moves []solve.Move
 	for _, i := range order {
 		moves = append(moves, move(&list[i]))
 	}
 	bad, upTo := map[int]check.Violation(nil), 0
-	if ground != nil {
-		bad, upTo = check.FilterMoves(solve.Question{View: ground, Candidates: names, Policy: l.Policy}, moves, l.StopChecking)
+	if view != nil {
+		bad, upTo = check.FilterMoves(solve.Question{View: view, Candidates: names, Policy: l.Policy}, moves, l.StopChecking)
 	}
 	for at, i := range order {
 		if v, is := bad[at]; is {
@@ -197,6 +198,16 @@ func Replacements(c *disrupt.Command, fromTemplate func(pool string) (solve.NewN
 		out = append(out, n)
 	}
 	return out, nil
+}
+
+// Places returns where the pods of a command go: to its replacements and to existing nodes.
+func (c Commit) Places() map[cluster.PodKey]string {
+	out := map[cluster.PodKey]string{}
+	maps.Copy(out, c.Claims)
+	for _, b := range c.Command.Bind {
+		out[b.Pod] = b.Node
+	}
+	return out
 }
 
 // Ordered continues a command whose replacements are ordered: it is running then. If one could not be, which err

@@ -48,7 +48,7 @@ func Names() []string {
 	return names
 }
 
-// Consolidates reports whether a scenario asks which nodes can go rather than where pods go.
+// Consolidates reports whether a scenario is about which nodes can be removed, not about where pods go.
 func Consolidates(name string) bool { return strings.HasPrefix(name, "c") }
 
 // Make returns the scenario of a name. Any size of a family can be made, not only those in Names.

@@ -107,8 +107,8 @@ func (m *maker) deploy(a *app, replicas int, nodes []*machine) {
 	}
 }
 
-// settle writes nodes down. Those without pods are left out: they would go at once, which tells nothing.
-func (m *maker) settle(nodes []*machine) {
+// addNodes writes nodes down. Those without pods are left out: they would go at once, which tells nothing.
+func (m *maker) addNodes(nodes []*machine) {
 	for i, n := range nodes {
 		if len(n.pods) == 0 {
 			continue
@@ -139,7 +139,7 @@ func (m *maker) topology(n int) {
 	for i := range 2 * n {
 		m.deploy(m.newApp(i, i%7, m.smallSize()), 1+m.IntN(3), nodes)
 	}
-	m.settle(nodes)
+	m.addNodes(nodes)
 }
 
 // fewNodes is c4: a handful of large nodes after a scale-down, some apps spread over zones.
@@ -164,7 +164,7 @@ func (m *maker) fewNodes(n int) {
 		}
 		m.deploy(m.newApp(i, kind, s), 1+m.IntN(4), nodes)
 	}
-	m.settle(nodes)
+	m.addNodes(nodes)
 }
 
 // teamPool is tainted, and of the pods only those of its team go there.
@@ -207,5 +207,5 @@ func (m *maker) poolsAndLimits(n int) {
 	for _, p := range m.scenario.NodePools {
 		p.Spec.Limits = corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(int64(cores[p.Name]+4), resource.DecimalSI)}
 	}
-	m.settle(nodes)
+	m.addNodes(nodes)
 }

@@ -56,7 +56,7 @@ func TestScoresCarryWhatTheyAreMadeOf(t *testing.T) {
 func TestV15_49_NodesBeyondTheSlotsAreReported(t *testing.T) {
 	t.Parallel()
 	pool := general(func(p *cluster.ManagedPool) {
-		p.Static, p.Ready, p.Replicas, p.Running, p.Claims, p.NodeLimit = true, true, 3, 3, 3, 4
+		p.Static, p.Ready, p.Replicas, p.Running, p.Claims, p.MaxNodes = true, true, 3, 3, 3, 4
 		p.Budgets = []cluster.Budget{{Nodes: "100%"}}
 	})
 	v := disrupt.View{DisruptionView: cluster.DisruptionView{Now: noon, Pools: map[string]cluster.ManagedPool{"general": pool}}, Methods: disrupt.Methods{Static: true}}
