@@ -60,7 +60,7 @@ func (c *core) addCloud() error {
 	}
 	actor := &respond.Actor{
 		Directory: directory.Cache{Reader: c.mgr.GetClient()}, Remover: c.remover, Events: c.events, Metrics: c.metrics, ReservationLabel: c.driver.ReservationLabel, Now: c.clock.time,
-		SpotLost: c.connected.SpotLost, ReservationLost: c.connected.ReservationLost,
+		SpotLost: c.connected.SpotLost, SpotAtRisk: c.connected.SpotAtRisk, ReservationLost: c.connected.ReservationLost,
 	}
 	leads := manager.RunnableFunc(func(context.Context) error {
 		c.ledger.Started() // which is now

@@ -163,6 +163,7 @@ func (c *core) policy() solve.Policy {
 		NoReserved:         !c.cfg.Gates.ReservedCapacity,
 		SpotToSpot:         c.cfg.Gates.SpotToSpotConsolidation,
 		NodeFee:            s.NodeFee,
+		SpotShare:          s.SpotPoolShare,
 		Workers:            max(1, (c.cfg.Process.CPUMillis+999)/1000),
 	}
 }
@@ -227,7 +228,7 @@ func (c *core) pools() []registrant {
 	list := []registrant{
 		&pools.Pools{
 			Client: c.mgr.GetClient(), Events: c.events, Health: c.health, Words: c.driver.Words, Classes: c.classes(), Strict: c.cfg.Compat.Strict,
-			Workers: loop.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: c.clock.time,
+			Workers: loop.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: c.clock.time, LaunchBackoff: c.backoff,
 		},
 		&pools.Counter{Client: c.mgr.GetClient(), Usage: c.store, Metrics: c.metrics, Classes: c.classes()},
 	}

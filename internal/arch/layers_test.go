@@ -31,7 +31,7 @@ var (
 	tools  = []string{"internal/solve/bitset", "internal/solve/parallel"}
 	model  = join(tools, []string{"internal/solve/model"})
 	exact  = join(model, []string{"internal/solve/exact"})
-	shared = join(exact, []string{"internal/solve/explain", "internal/solve/pack"})
+	shared = join(exact, []string{"internal/solve/explain", "internal/solve/pack", "internal/solve/spread"})
 	rooms  = join(shared, []string{"internal/solve/bound", "internal/solve/consolidate"})
 	life   = []string{"internal/lifecycle"}
 	joint  = []string{"internal/disrupt", "internal/interruption", "internal/pool", "internal/reboot"}
@@ -56,6 +56,7 @@ var layers = map[string]layer{
 	"1 view":      {packages: view, may: join(values, words, api), never: effects},
 	"2 overlay":   {packages: []string{"internal/overlay"}, may: join(values, words, api), never: effects},
 	"2 decisions": {packages: alone, may: join(values, words, api, view), never: effects},
+	"2 risk":      {packages: []string{"internal/risk"}, may: []string{"std"}, never: effects},
 	"2 drain":     {packages: []string{"internal/drain"}, may: join(values, words, api, view, port), never: effects},
 	"2 budget":    {packages: []string{"internal/budget"}, may: join(values, words, api, view, []string{"github.com/robfig/cron/v3"}), never: effects},
 	"2 joint":     {packages: joint, may: join(values, words, api, view, single, port, []string{"internal/budget", "internal/lifecycle"}), never: effects},
@@ -78,6 +79,7 @@ var layers = map[string]layer{
 	"2 solve bound":       {packages: []string{"internal/solve/bound"}, may: join(values, words, api, view, model), never: effects},
 	"2 solve pack":        {packages: []string{"internal/solve/pack"}, may: join(values, words, api, view, exact), never: effects},
 	"2 solve explain":     {packages: []string{"internal/solve/explain"}, may: join(values, words, api, view, exact), never: effects},
+	"2 solve spread":      {packages: []string{"internal/solve/spread"}, may: join(values, words, api, view, exact), never: effects},
 	"2 solve consolidate": {packages: []string{"internal/solve/consolidate"}, may: join(values, words, api, view, shared), never: effects},
 
 	"3 port": {packages: port, may: join(values, words, api), never: effects},

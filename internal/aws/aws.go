@@ -29,6 +29,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud/driver"
 	"github.com/dovetail-sh/dovetail/internal/config"
 	"github.com/dovetail-sh/dovetail/internal/resources"
+	"github.com/dovetail-sh/dovetail/internal/risk"
 )
 
 // Cloud is EC2 as a cloud.Provider, with its controllers.
@@ -122,12 +123,13 @@ func (c *Cloud) compose() {
 	c.shifts = zonalshift.New(zonalshift.Options{Enabled: settings.ZonalShift, API: c.clients.shifts, ARN: c.cluster.ARN, Objects: o.Client, Events: o.Events, Now: now})
 	c.prices = price.New(price.Options{Region: c.clients.region, Isolated: settings.IsolatedVPC, Pricing: c.clients.pricing, EC2: c.clients.ec2, Now: now})
 	c.unavailable, c.reservations = offering.NewUnavailable(now), offering.NewReservations(now)
+	c.unavailable.Risks = offering.NewRisks(o.Config.Scheduling.SpotRisk, now)
 	c.discoverer = discover.New(discover.Options{
 		EC2: c.clients.ec2, SSM: c.clients.ssm, Now: now, SubnetsEvery: settings.SubnetRefreshInterval, ImagesEvery: settings.AMIRefreshInterval,
 		ClusterGroup: c.cluster.SecurityGroup, ReservationSeen: c.reservations.Set,
 	})
 	c.catalog = offering.New(offering.Options{
-		EC2: c.clients.ec2, Prices: c.prices, Unavailable: c.unavailable, Reservations: c.reservations, Region: c.clients.region,
+		EC2: c.clients.ec2, Prices: c.prices, Unavailable: c.unavailable, Reservations: c.reservations, Risks: c.unavailable.Risks, Region: c.clients.region,
 		Settings: settings, Reserved: o.Config.Gates.ReservedCapacity, Devices: !o.Config.Scheduling.IgnoreDRARequests, Now: now,
 		Shifted: c.shifts.Shifted, Group: c.discoverer.KnownPlacementGroup, OverlayPrices: o.OverlayPrices,
 	})
@@ -204,7 +206,12 @@ func (c *Cloud) Gates() []cloud.Gate {
 
 // SpotLost takes a spot offering out of the market for a while.
 func (c *Cloud) SpotLost(instanceType, zone string) {
-	c.unavailable.Mark(karpv1.CapacityTypeSpot, instanceType, zone, offering.Group{}, "SpotInterruption")
+	c.unavailable.MarkInterrupted(instanceType, zone)
+}
+
+// SpotAtRisk says that EC2 may soon take back spot instances of a type in a zone.
+func (c *Cloud) SpotAtRisk(instanceType, zone string) {
+	c.unavailable.Risks.Record(risk.RebalanceRecommended, karpv1.CapacityTypeSpot, instanceType, zone)
 }
 
 // ReservationLost says that nothing is left in a capacity reservation.

@@ -15,7 +15,13 @@ func (r *Reader) Snapshot(parts Snapshot) *Snapshot {
 	if s.Namespaces == nil {
 		s.Namespaces = r.namespaces
 	}
-	slices.SortFunc(s.Pools, func(a, b Pool) int { // SC-07
+	slices.SortFunc(s.Pools, func(a, b Pool) int { // SC-07, RH-01
+		if a.Weight == b.Weight && a.Unhealthy != b.Unhealthy {
+			if a.Unhealthy {
+				return 1
+			}
+			return -1
+		}
 		return cmp.Or(cmp.Compare(b.Weight, a.Weight), strings.Compare(b.Name, a.Name))
 	})
 	if !nodesInOrder(s.Nodes) {

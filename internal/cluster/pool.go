@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
@@ -30,6 +31,8 @@ func (r *Reader) Pool(np *karpv1.NodePool, types []catalog.InstanceType, used co
 	pool.Requirements, sound = r.poolRequirements(np)
 	pool.ClosedBy = closedBy(np, sound)
 	pool.Closed = pool.ClosedBy != ""
+	healthy := condition.Find(np.Status.Conditions, karpv1.ConditionNodeRegistrationHealthy)
+	pool.Unhealthy = healthy != nil && healthy.Status == metav1.ConditionFalse
 
 	if limit, limited := np.Spec.Limits[karpv1.LimitNodes]; limited {
 		left := max(resources.Whole(limit), 0) - nodes

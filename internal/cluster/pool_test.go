@@ -87,5 +87,27 @@ func TestSnapshotIsInOrder(t *testing.T) {
 		Daemons: []cluster.Daemon{{Key: key("z", "z")}, {Key: key("a", "b")}},
 	})
 	got := []string{s.Pools[0].Name, s.Pools[1].Name, s.Pools[2].Name, s.Nodes[0].Name, s.Pending[0].Key.String(), s.Daemons[0].Key.String()}
+	healthy := newReader(cluster.ReaderOptions{}).Snapshot(cluster.Snapshot{
+		Pools: []cluster.Pool{{Name: "a"}, {Name: "b", Unhealthy: true}, {Name: "c", Weight: 1, Unhealthy: true}, {Name: "d", Unhealthy: true}},
+	})
+	var names []string
+	for i := range healthy.Pools {
+		names = append(names, healthy.Pools[i].Name)
+	}
+	diff(t, "RH-01 healthy pools first among those of equal weight", names, []string{"c", "a", "d", "b"})
 	diff(t, "SC-07 pools by weight, then name, both descending; the rest ascending", got, []string{"c", "b", "a", "n1", "a/b", "a/b"})
+}
+
+// RH-01: only condition False makes a pool unhealthy, and RH-03: nothing of it is kept.
+func TestRH_01_UnhealthyPools(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[metav1.ConditionStatus]bool{"": false, metav1.ConditionTrue: false, metav1.ConditionUnknown: false, metav1.ConditionFalse: true} {
+		np := &karpv1.NodePool{}
+		if status != "" {
+			np.Status.Conditions = []metav1.Condition{{Type: karpv1.ConditionNodeRegistrationHealthy, Status: status}}
+		}
+		if got := newReader(cluster.ReaderOptions{}).Pool(np, nil, nil, 0).Unhealthy; got != want {
+			t.Errorf("condition %q: unhealthy %v, want %v", status, got, want)
+		}
+	}
 }

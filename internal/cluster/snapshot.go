@@ -36,6 +36,7 @@ type Pool struct {
 	Types         []catalog.InstanceType `json:"types"`               // pools with the same types share the slice
 	Closed        bool                   `json:"closed,omitempty"`    // static, not ready or being deleted: nothing is bought from it (SC-06)
 	ClosedBy      string                 `json:"closedBy,omitempty"`  // which of them, in words
+	Unhealthy     bool                   `json:"unhealthy,omitempty"` // its last nodes did not register: healthy pools of its weight come first (RH-01)
 }
 
 // Limit is what remains of one limited resource of a pool: the limit less the capacity of its nodes.

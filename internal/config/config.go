@@ -79,9 +79,11 @@ type Batch struct {
 type Scheduling struct {
 	PreferencePolicy   PreferencePolicy
 	MinValuesPolicy    MinValuesPolicy
-	IgnoreDRARequests  bool    // leave pods with resource claims alone
-	NominatePods       bool    // have the scheduler try pods first where they were planned
-	NodeFee            float64 // USD an hour that a node counts beyond its price when plans are compared
+	IgnoreDRARequests  bool               // leave pods with resource claims alone
+	NominatePods       bool               // have the scheduler try pods first where they were planned
+	NodeFee            float64            // USD an hour that a node counts beyond its price when plans are compared
+	SpotPoolShare      float64            // share of a workload that one spot pool should have at most; 0: any
+	SpotRisk           map[string]float64 // by instance type, or type/zone: what risk counts, as a share of the spot price
 	DefaultConstraints []SpreadConstraint
 }
 

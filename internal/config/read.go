@@ -79,6 +79,29 @@ func fraction(at func(*Config) *float64) reader {
 	}}
 }
 
+// shares accepts names with a share each, such as m5.large=0.1,c5.large/eu-west-1a=0.2.
+func shares(at func(*Config) *map[string]float64) reader {
+	return reader{kind: "string", read: func(c *Config, g given, f *findings) {
+		*at(c) = nil
+		for part := range strings.SplitSeq(g.text, ",") {
+			if part = strings.TrimSpace(part); part == "" {
+				continue
+			}
+			name, number, _ := strings.Cut(part, "=")
+			value, err := strconv.ParseFloat(number, 64)
+			instanceType, zone, zonal := strings.Cut(name, "/")
+			if _, twice := (*at(c))[name]; twice || err != nil || !(value >= 0 && value <= 1) || instanceType == "" || zonal && zone == "" {
+				f.refusePart(g, part, "an instance type or type/zone, each once, and a share from 0 to 1, such as m5.large=0.1")
+				continue
+			}
+			if *at(c) == nil {
+				*at(c) = map[string]float64{}
+			}
+			(*at(c))[name] = value
+		}
+	}}
+}
+
 // period accepts durations in Go's syntax, not shorter than shortest.
 func period(at func(*Config) *time.Duration, shortest time.Duration, want string) reader {
 	return reader{kind: "duration", read: func(c *Config, g given, f *findings) {

@@ -36,7 +36,7 @@ func defaults() config.Config {
 		Log:     config.Log{Level: config.LogInfo, OutputPaths: []string{"stdout"}, ErrorOutputPaths: []string{"stderr"}},
 		Batch:   config.Batch{Idle: time.Second, Max: 10 * time.Second},
 		Scheduling: config.Scheduling{
-			PreferencePolicy: config.RespectPreferences, MinValuesPolicy: config.StrictMinValues, IgnoreDRARequests: true, NominatePods: true, NodeFee: 0.02,
+			PreferencePolicy: config.RespectPreferences, MinValuesPolicy: config.StrictMinValues, IgnoreDRARequests: true, NominatePods: true, NodeFee: 0.02, SpotPoolShare: 0.25,
 		},
 		Disruption: config.Disruption{Horizon: 24 * time.Hour, PodCost: 0.01, MinSaving: 0.1},
 		Gates:      config.Gates{NodeOverlay: true, ReservedCapacity: true, CapacityBuffer: true},
@@ -113,6 +113,17 @@ func examples() map[string]example {
 		"node-fee": {
 			text: "0.5", want: func(c *config.Config) { c.Scheduling.NodeFee = 0.5 },
 			invalid: []string{"-0.1", "NaN", "Inf", "$1"},
+		},
+		"spot-pool-share": {
+			text: "0.5", want: func(c *config.Config) { c.Scheduling.SpotPoolShare = 0.5 },
+			invalid: []string{"-0.1", "NaN", "Inf", "25%"},
+		},
+		"spot-risk-table": {
+			text: "m5.large=0.1, c5.large/eu-west-1a=0.2",
+			want: func(c *config.Config) {
+				c.Scheduling.SpotRisk = map[string]float64{"m5.large": 0.1, "c5.large/eu-west-1a": 0.2}
+			},
+			invalid: []string{"m5.large", "m5.large=2", "m5.large=-1", "=0.1", "m5.large/=0.1", "m5.large=NaN"},
 		},
 		"ignore-dra-requests": {text: "false", want: func(c *config.Config) { c.Scheduling.IgnoreDRARequests = false }, invalid: notBool},
 		"nominate-pods":       {text: "false", want: func(c *config.Config) { c.Scheduling.NominatePods = false }, invalid: notBool},

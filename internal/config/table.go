@@ -179,6 +179,16 @@ func placing() []setting {
 			as:    fraction(func(c *Config) *float64 { return &c.Scheduling.NodeFee }),
 		},
 		{
+			flag: "spot-pool-share", def: "0.25", helm: "settings.spotPoolShare",
+			usage: "share of a workload that one spot pool, an instance type in a zone, should have at most; for that spot nodes may cost up to 3 % more; 0 sets no bound",
+			as:    fraction(func(c *Config) *float64 { return &c.Scheduling.SpotPoolShare }),
+		},
+		{
+			flag: "spot-risk-table", helm: byEnv,
+			usage: "what risk counts for spot offerings, as a share of their price, by instance type or type/zone: m5.large=0.1,c5.large/eu-west-1a=0.2",
+			as:    shares(func(c *Config) *map[string]float64 { return &c.Scheduling.SpotRisk }),
+		},
+		{
 			flag: "scheduler-config", helm: "settings.schedulerConfig",
 			usage: "default topology spread of the cluster as YAML or JSON: podTopologySpread.defaultConstraints",
 			as:    schedulerConfig(),

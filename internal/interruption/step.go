@@ -30,6 +30,9 @@ type EmitEvent struct{ Event event.Event }
 // MarkSpotUnavailable takes a spot offering out of plans for a while, so that the replacement is launched elsewhere.
 type MarkSpotUnavailable struct{ InstanceType, Zone string }
 
+// CountRisk counts against a spot offering when plans are compared: its instances may be interrupted soon.
+type CountRisk struct{ InstanceType, Zone string }
+
 // MarkReservationUnavailable takes a capacity reservation out of plans for a while.
 type MarkReservationUnavailable struct{ ID string }
 
@@ -44,6 +47,7 @@ type AdvanceDeadline struct{ Deadline time.Time }
 
 func (EmitEvent) effect()                  {}
 func (MarkSpotUnavailable) effect()        {}
+func (CountRisk) effect()                  {}
 func (MarkReservationUnavailable) effect() {}
 func (DeleteClaim) effect()                {}
 func (AdvanceDeadline) effect()            {}
@@ -90,12 +94,14 @@ func (s *State) recordDeletion(claim types.UID, now time.Time) bool {
 	return true
 }
 
-// markUnavailable returns the capacity that an interruption shows to be gone.
+// markUnavailable returns the capacity that a notice shows to be gone, or soon to be.
 func markUnavailable(kind Kind, labels map[string]string, reservationLabel string) []Effect {
 	instanceType, zone, reservation := labels[corev1.LabelInstanceTypeStable], labels[corev1.LabelTopologyZone], labels[reservationLabel]
 	switch {
 	case kind == SpotInterrupted && instanceType != "" && zone != "":
 		return []Effect{MarkSpotUnavailable{instanceType, zone}}
+	case kind == RebalanceRecommended && instanceType != "" && zone != "":
+		return []Effect{CountRisk{instanceType, zone}}
 	case kind == ReservationInterrupted && reservation != "":
 		return []Effect{MarkReservationUnavailable{reservation}}
 	}

@@ -50,8 +50,8 @@ func TestAdvance(t *testing.T) {
 			ReservationInterrupted, running,
 			[]Effect{emit(event.CapacityReservationInstanceInterrupted, ""), MarkReservationUnavailable{"cr-1"}, deletion("capacity_reservation_interrupted", time.Time{})},
 		},
-		"a rebalance recommendation is only reported": {
-			RebalanceRecommended, running, []Effect{emit(event.SpotRebalanceRecommendation, "")},
+		"IR-03: a rebalance recommendation counts against its offering, and the node stays": {
+			RebalanceRecommended, running, []Effect{emit(event.SpotRebalanceRecommendation, ""), CountRisk{"m5.large", "eu-west-1a"}},
 		},
 		"no_op is nothing": {NoOp, running, nil},
 		"a failed status check does not wait for pods": {

@@ -16,6 +16,9 @@ const (
 	backoffAfterFailures = 10          // launches of one pool that fail with insufficient capacity
 	backoffWindow        = time.Minute // the failures count within this window
 
+	// UnhealthyPool is said of a pool that is backed off because its nodes do not register.
+	UnhealthyPool = "its last nodes did not register, so it rests for some minutes; kubectl describe nodepool shows why (condition NodeRegistrationHealthy)"
+
 	// MaxBackoff is the longest back-off of an offering or a pool.
 	MaxBackoff = 8 * time.Minute
 )
@@ -23,13 +26,14 @@ const (
 // LaunchBackoff keeps offerings whose launches fail from being requested again and again (FM F02). Ten failures of a
 // pool within a minute back off the offerings that the failed claims requested, and no others. The first back-off
 // lasts a minute and each repetition doubles it. One claim that the API server denies backs off the whole pool (FM
-// A14).
+// A14), and so does a node that does not register while the pool is unhealthy, until it is no more (RH-02).
 type LaunchBackoff struct {
 	pools map[string]*poolBackoff
 }
 
 type poolBackoff struct {
 	denied    backoffPeriod
+	unhealthy backoffPeriod     // its last nodes did not register
 	failed    []capacityFailure // of the last minute
 	backedOff []offeringBackoff
 }
@@ -108,6 +112,35 @@ func (r *LaunchBackoff) RecordDenied(pool string, now time.Time) {
 	}
 }
 
+// RecordUnhealthy backs off a pool of which another node did not register and whose condition NodeRegistrationHealthy is
+// False. Pods go to other pools, or wait, instead of nodes that do not join.
+func (r *LaunchBackoff) RecordUnhealthy(pool string, now time.Time) {
+	if p := r.poolBackoffFor(pool); !now.Before(p.unhealthy.until) { // a plan brings many claims of one pool
+		p.unhealthy = p.unhealthy.nextPeriod(now)
+	}
+}
+
+// RecordHealthy ends the back-off of a pool that was unhealthy.
+func (r *LaunchBackoff) RecordHealthy(pool string) {
+	if p := r.pools[pool]; p != nil {
+		p.unhealthy = backoffPeriod{}
+		r.dropIdle(pool)
+	}
+}
+
+// PoolUnhealthy reports whether a pool is backed off because its nodes do not register.
+func (r *LaunchBackoff) PoolUnhealthy(pool string, now time.Time) bool {
+	p := r.pools[pool]
+	return p != nil && now.Before(p.unhealthy.until)
+}
+
+// dropIdle drops a pool of which nothing is known.
+func (r *LaunchBackoff) dropIdle(pool string) {
+	if p := r.pools[pool]; len(p.failed)+len(p.backedOff) == 0 && p.denied.until.IsZero() && p.unhealthy.until.IsZero() {
+		delete(r.pools, pool)
+	}
+}
+
 func (r *LaunchBackoff) poolBackoffFor(name string) *poolBackoff {
 	if r.pools == nil {
 		r.pools = map[string]*poolBackoff{}
@@ -129,16 +162,14 @@ func (r *LaunchBackoff) RecordLaunched(pool string, bought cloud.Instance) {
 	p.denied = backoffPeriod{}
 	p.failed = slices.DeleteFunc(p.failed, func(f capacityFailure) bool { return f.offerings.has(bought.Type, &offer) })
 	p.backedOff = slices.DeleteFunc(p.backedOff, func(c offeringBackoff) bool { return c.offerings.has(bought.Type, &offer) })
-	if len(p.failed)+len(p.backedOff) == 0 {
-		delete(r.pools, pool)
-	}
+	r.dropIdle(pool)
 }
 
 // PoolBackedOff reports whether a pool is backed off whose claims all request the same offerings, as those of a
 // static pool do.
 func (r *LaunchBackoff) PoolBackedOff(pool string, now time.Time) bool {
 	p := r.pools[pool]
-	return p != nil && (now.Before(p.denied.until) || len(p.activeSets(now)) > 0)
+	return p != nil && (now.Before(p.denied.until) || now.Before(p.unhealthy.until) || len(p.activeSets(now)) > 0)
 }
 
 // WithoutBackedOff returns the instance types of a pool, with backed-off offerings marked as not available.
@@ -148,7 +179,7 @@ func (r *LaunchBackoff) WithoutBackedOff(pool string, list []catalog.InstanceTyp
 		return list
 	}
 	sets := p.activeSets(now)
-	if now.Before(p.denied.until) {
+	if now.Before(p.denied.until) || now.Before(p.unhealthy.until) {
 		sets = []offeringSet{{}}
 	}
 	if len(sets) == 0 {

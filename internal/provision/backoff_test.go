@@ -172,3 +172,29 @@ func TestRecordLaunch(t *testing.T) {
 		}
 	}
 }
+
+// RH-02: failed registrations of an unhealthy pool close it for growing times. RH-03: they end when it is healthy.
+func TestRH_02_BackoffOfAnUnhealthyPool(t *testing.T) {
+	t.Parallel()
+	r, at := &LaunchBackoff{}, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	types := []catalog.InstanceType{{Name: "large", Offerings: []catalog.Offering{{Zone: "a", CapacityType: "on-demand", Available: true}}}}
+	for _, rest := range []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 8 * time.Minute} {
+		for range 50 { // nodes of one plan
+			r.RecordUnhealthy("p", at)
+		}
+		r.RecordLaunched("p", cloud.Instance{Type: "large", Zone: "a", CapacityType: "on-demand"}) // says nothing about registration
+		if last := at.Add(rest - time.Second); !r.PoolUnhealthy("p", last) || !r.PoolBackedOff("p", last) || r.WithoutBackedOff("p", types, last)[0].Offerings[0].Available {
+			t.Errorf("the back-off is shorter than %s", rest)
+		}
+		if at = at.Add(rest); r.PoolUnhealthy("p", at) || !r.WithoutBackedOff("p", types, at)[0].Offerings[0].Available {
+			t.Errorf("the back-off is longer than %s", rest)
+		}
+	}
+	r.RecordUnhealthy("p", at)
+	if r.PoolUnhealthy("other", at) {
+		t.Error("another pool is backed off")
+	}
+	if r.RecordHealthy("p"); r.PoolUnhealthy("p", at) || len(r.pools) != 0 {
+		t.Error("a healthy pool is backed off")
+	}
+}

@@ -302,6 +302,7 @@ func (p *process) performInterruption(claim *karpv1.NodeClaim, effects []interru
 			p.recordEvent("claim/"+claim.Name, e.Event.Text)
 		case interruption.MarkSpotUnavailable:
 			p.w.market.markUnavailable(offering(e.InstanceType, e.Zone, karpv1.CapacityTypeSpot))
+		case interruption.CountRisk: // the market of a run recommends nothing
 		case interruption.MarkReservationUnavailable:
 			p.w.market.reservationOut()
 		case interruption.AdvanceDeadline:

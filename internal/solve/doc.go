@@ -90,7 +90,7 @@
 // plan that stopped half-way and violates a spread constraint loses.
 //
 // 5. Write down and explain. WritePlan lists for each bin the types that hold its pods, cheapest first, at most [MaxTypes],
-// and drops a node that this leaves without its minValues. Package explain replays the placement of a class that has pods
+// and drops a node that this leaves without its minValues. Package spread divides spot nodes over spot pools (decision 0032). Package explain replays the placement of a class that has pods
 // left, pool by pool, and reports for each the step that came closest. Package bound solves the linear program without
 // zones, spread and affinity.
 //
@@ -167,6 +167,7 @@
 //   - exact: state.go (existing nodes), bin.go (planned nodes), rules.go and domain.go (topology), reservation.go, place.go
 //     (the order of attempts), launch.go (the plan written down).
 //   - pack: pack.go, then batch.go (rules as numbers), job.go (worth), packer.go and fill.go (patterns).
+//   - spread: spot nodes divided over spot pools, once a plan is written.
 //   - bound: the lower bound.
 //   - explain: unplaced.go, then pool.go and new_node.go for pools, node.go for existing nodes, fold.go for what is shown.
 //   - consolidate: move.go, then mover.go (node by node), joint.go (all candidates), forecast.go, step.go, swap.go, and

@@ -11,6 +11,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve/model"
 	"github.com/dovetail-sh/dovetail/internal/solve/pack"
 	"github.com/dovetail-sh/dovetail/internal/solve/parallel"
+	"github.com/dovetail-sh/dovetail/internal/solve/spread"
 )
 
 // Solve places the pods of a problem. It is total: invalid input becomes a Reason. stop is polled while the problem
@@ -58,6 +59,7 @@ func Solve(p Problem, stop func() bool) Plan {
 		func() {
 			var over exact.Leftover
 			plan, over = states[best].WritePlan()
+			spreadSpot(states[best], &plan)
 			plan.Unplaced = explain.Unplaced(states[best], over, rests[best])
 		},
 		func() { least = bound.Of(judge.Model, rests[best]) },
@@ -69,6 +71,18 @@ func Solve(p Problem, stop func() bool) Plan {
 	parallel.Each(len(tasks), workers, func(i int) { tasks[i]() })
 	plan.Bound = least
 	return plan
+}
+
+// spreadSpot divides the spot nodes of a plan over spot pools.
+func spreadSpot(s *exact.State, plan *Plan) {
+	if s.Model.Problem.Policy.SpotShare <= 0 || len(plan.Create) == 0 {
+		return
+	}
+	nodes := make([]*NewNode, len(plan.Create))
+	for i := range plan.Create {
+		nodes[i] = &plan.Create[i]
+	}
+	plan.Cost += spread.Nodes(s, nodes, plan.Bind, nil)
 }
 
 // timedOutPlan is the plan of a problem that could not be read in time.

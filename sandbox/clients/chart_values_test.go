@@ -121,6 +121,7 @@ settings.consolidationHorizon=1h                                           CONSO
 settings.consolidationPodCost=0                                            CONSOLIDATION_POD_COST 0
 settings.consolidationMinSaving=0                                          CONSOLIDATION_MIN_SAVING 0
 settings.consolidationMinNodeAge=5m                                        CONSOLIDATION_MIN_NODE_AGE 5m
+settings.spotPoolShare=0.5                                                 SPOT_POOL_SHARE 0.5
 settings.legacyNodeRepair=true                                             LEGACY_NODE_REPAIR true
 settings.strictCompatibility=true                                          STRICT_COMPATIBILITY true
 settings.schedulerConfig=a: b                                              SCHEDULER_CONFIG a: b

@@ -43,7 +43,7 @@
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- range $key := list "vmMemoryOverheadPercent" "consolidationPodCost" "consolidationMinSaving" -}}
+{{- range $key := list "vmMemoryOverheadPercent" "consolidationPodCost" "consolidationMinSaving" "spotPoolShare" -}}
 {{- with get $text $key -}}
 {{- if not (regexMatch "^[0-9]*\\.?[0-9]+([eE][-+]?[0-9]+)?$" .) -}}
 {{- $faults = append $faults (printf "settings.%s is %q; give a number of 0 or more, such as 0.075 for 7.5 %%" $key .) -}}

@@ -52,6 +52,7 @@
   (list "CONSOLIDATION_POD_COST" "consolidationPodCost")
   (list "CONSOLIDATION_MIN_SAVING" "consolidationMinSaving")
   (list "CONSOLIDATION_MIN_NODE_AGE" "consolidationMinNodeAge")
+  (list "SPOT_POOL_SHARE" "spotPoolShare")
   (list "LEGACY_NODE_REPAIR" "legacyNodeRepair")
   (list "STRICT_COMPATIBILITY" "strictCompatibility")
   (list "SCHEDULER_CONFIG" "schedulerConfig")

@@ -110,6 +110,7 @@ settings.consolidationHorizon
 settings.consolidationPodCost
 settings.consolidationMinSaving
 settings.consolidationMinNodeAge
+settings.spotPoolShare
 settings.legacyNodeRepair
 settings.strictCompatibility
 settings.schedulerConfig

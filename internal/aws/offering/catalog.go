@@ -39,6 +39,7 @@ type Options struct {
 	Prices       prices
 	Unavailable  *Unavailable
 	Reservations *Reservations
+	Risks        *Risks // nil: none
 	Region       string
 	Settings     config.AWS // memory overhead, reserved interfaces, gate NodeClassCEL
 	Reserved     bool       // gate ReservedCapacity

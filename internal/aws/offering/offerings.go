@@ -14,8 +14,8 @@ const reservedShare = 10_000_000
 
 // stamp identifies the inputs of a list of offerings, to detect whether it is outdated.
 type stamp struct {
-	prices, unavailable, reservations, overlay uint64
-	shifted                                    uint64 // bit i: place i of the shape
+	prices, unavailable, reservations, overlay, risks uint64
+	shifted                                           uint64 // bit i: place i of the shape
 }
 
 // refreshOfferings returns the list of a shape with offerings as they are now. If none of them changed
@@ -24,7 +24,7 @@ func (c *Catalog) refreshOfferings(s *shape) []catalog.InstanceType {
 	overlay, overlayVersion := c.options.OverlayPrices()
 	now := stamp{
 		prices: c.options.Prices.Version(), unavailable: c.options.Unavailable.Version(),
-		reservations: c.options.Reservations.Version(), overlay: overlayVersion,
+		reservations: c.options.Reservations.Version(), overlay: overlayVersion, risks: c.options.Risks.Version(),
 	}
 	for i := range s.places {
 		if s.places[i].id != "" && c.options.Shifted(s.places[i].id) {
@@ -91,7 +91,7 @@ func (s *offeringWriter) writeOfferings(i int) {
 		sell := func(capacityType string, usd float64, known bool) {
 			can, out := sold && known, s.catalog.options.Unavailable.Has(capacityType, m.name, zone, l.group)
 			s.buffer = append(s.buffer, catalog.Offering{
-				Zone: zone, CapacityType: capacityType, Price: usd, Labels: l.labels, Available: can && !out, Out: can && out,
+				Zone: zone, CapacityType: capacityType, Price: usd, Risk: usd * s.catalog.options.Risks.Share(capacityType, m.name, zone), Labels: l.labels, Available: can && !out, Out: can && out,
 			})
 		}
 		if m.onDemand {
@@ -130,6 +130,6 @@ func (s *offeringWriter) reserved(h *heldReservation, usable bool, instanceType 
 }
 
 func equal(a, b catalog.Offering) bool {
-	return a.Zone == b.Zone && a.CapacityType == b.CapacityType && a.Price == b.Price && a.Available == b.Available && a.Out == b.Out &&
+	return a.Zone == b.Zone && a.CapacityType == b.CapacityType && a.Price == b.Price && a.Risk == b.Risk && a.Available == b.Available && a.Out == b.Out &&
 		a.Reservation == b.Reservation && a.Remaining == b.Remaining && slices.Equal(a.Takers, b.Takers) && maps.Equal(a.Labels, b.Labels)
 }

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/risk"
 )
 
 // unavailableFor is how long an offering with insufficient capacity is not tried again.
@@ -25,7 +28,8 @@ type mark struct {
 // Unavailable is a cache of offerings for which EC2 had insufficient capacity. Entries expire after three minutes. It
 // is safe for concurrent use. Entries are dropped when the cache is read, so nothing runs in the background.
 type Unavailable struct {
-	Log logr.Logger // gets every mark at debug level; callers log at the default level
+	Log   logr.Logger // gets every mark at debug level; callers log at the default level
+	Risks *Risks      // counts what launches found unavailable; nil: nothing does
 
 	now     func() time.Time
 	mu      sync.RWMutex
@@ -41,8 +45,18 @@ func NewUnavailable(now func() time.Time) *Unavailable {
 
 // Mark records that EC2 had insufficient capacity for an instance type in a zone: in general, or in a placement group
 // only. Like the other Mark functions, it returns a description of what is unavailable, if that was not known before.
-func (u *Unavailable) Mark(capacityType, instanceType, zone string, group Group, why string) string {
-	return u.mark(mark{capacityType: capacityType, instanceType: instanceType, zone: zone, group: group}, why)
+func (u *Unavailable) Mark(capacityType, instanceType, zone string, group Group, why string) (news string) {
+	news = u.mark(mark{capacityType: capacityType, instanceType: instanceType, zone: zone, group: group}, why)
+	if news != "" && group.ID == "" {
+		u.Risks.Record(risk.InsufficientCapacity, capacityType, instanceType, zone)
+	}
+	return news
+}
+
+// MarkInterrupted says that EC2 takes back spot instances of a type in a zone.
+func (u *Unavailable) MarkInterrupted(instanceType, zone string) {
+	u.mark(mark{capacityType: karpv1.CapacityTypeSpot, instanceType: instanceType, zone: zone}, "SpotInterruption")
+	u.Risks.Record(risk.Interrupted, karpv1.CapacityTypeSpot, instanceType, zone)
 }
 
 // MarkZone says that a placement group takes no more instances in a zone, whatever their type.

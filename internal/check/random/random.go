@@ -132,6 +132,7 @@ func (m *maker) policy() solve.Policy {
 		ReservedFallback:   m.oneIn(4),
 		NoReserved:         m.oneIn(8),
 		NodeFee:            pick(m, 0, 0, 0.03),
+		SpotShare:          pick(m, 0, 0.25, 0.5),
 	}
 }
 

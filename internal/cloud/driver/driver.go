@@ -74,6 +74,8 @@ type Cloud interface {
 	Interruptions(actor *respond.Actor) []manager.Runnable
 	// SpotLost takes an offering out of the market for a while: an instance of it is interrupted.
 	SpotLost(instanceType, zone string)
+	// SpotAtRisk counts against an offering when plans are compared: an instance of it may be interrupted soon.
+	SpotAtRisk(instanceType, zone string)
 	// ReservationLost says that nothing is left in a capacity reservation.
 	ReservationLost(id string)
 

@@ -42,6 +42,7 @@ type Actor struct {
 	Now              func() time.Time
 
 	SpotLost        func(instanceType, zone string) // takes the offering out of the market for a while
+	SpotAtRisk      func(instanceType, zone string) // counts against the offering when plans are compared
 	ReservationLost func(id string)                 // nothing is left in the reservation
 
 	mu    sync.Mutex
@@ -89,6 +90,10 @@ func (a *Actor) act(ctx context.Context, n interruption.Notice, claim *karpv1.No
 		case interruption.MarkSpotUnavailable:
 			if a.SpotLost != nil {
 				a.SpotLost(e.InstanceType, e.Zone)
+			}
+		case interruption.CountRisk:
+			if a.SpotAtRisk != nil {
+				a.SpotAtRisk(e.InstanceType, e.Zone)
 			}
 		case interruption.MarkReservationUnavailable:
 			if a.ReservationLost != nil {

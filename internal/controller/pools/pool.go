@@ -39,6 +39,14 @@ type Pools struct {
 	Strict  bool
 	Workers int // pools at a time
 	Now     func() time.Time
+
+	LaunchBackoff healthBackoff // nil: none
+}
+
+// healthBackoff backs off pools whose nodes do not register.
+type healthBackoff interface {
+	RecordUnhealthy(pool string, now time.Time)
+	RecordHealthy(pool string)
 }
 
 // Register adds the reconciler to a manager. It does the work of several controllers that users know
@@ -91,8 +99,23 @@ func (r *Pools) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	}
 	if err == nil {
 		r.Health.recordDecision(facts.Pool, step.Launches, len(facts.Launches.Results))
+		r.backOff(facts.Pool, step.Conditions, facts.Launches.Results)
 	}
 	return ctrl.Result{RequeueAfter: step.After}, client.IgnoreNotFound(err)
+}
+
+// backOff tells the launch back-off how the nodes of a pool register.
+func (r *Pools) backOff(p *karpv1.NodePool, conditions []metav1.Condition, results []pool.Result) {
+	if r.LaunchBackoff == nil {
+		return
+	}
+	healthy := condition.Find(conditions, karpv1.ConditionNodeRegistrationHealthy)
+	switch {
+	case healthy == nil || healthy.Status != metav1.ConditionFalse:
+		r.LaunchBackoff.RecordHealthy(p.Name)
+	case slices.ContainsFunc(results, func(result pool.Result) bool { return !result.Registered }):
+		r.LaunchBackoff.RecordUnhealthy(p.Name, r.Now())
+	}
 }
 
 // observe returns nil for a pool of a node class that is not ours.

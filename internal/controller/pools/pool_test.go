@@ -1,6 +1,8 @@
 package pools_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -238,4 +240,40 @@ func TestTrust_C01_APoolShowsWhatItsClassRefuses(t *testing.T) {
 	if got := status(p, "Ready"); got != "False UnhealthyDependents" {
 		t.Errorf("Ready: %s", got)
 	}
+}
+
+// restedPools notes what the launch back-off is told.
+type restedPools []string
+
+func (r *restedPools) RecordUnhealthy(pool string, _ time.Time) { *r = append(*r, "unhealthy "+pool) }
+func (r *restedPools) RecordHealthy(pool string)                { *r = append(*r, "healthy "+pool) }
+
+// RH-02, RH-03: each failure of an unhealthy pool backs it off, a success does not, and health ends it.
+func TestRH_02_UnhealthyPoolsAreBackedOff(t *testing.T) {
+	t.Parallel()
+	pool := controllertest.Pool("p")
+	w := newPoolWorld(t, pool, readyClass())
+	check := func(when, want string) {
+		t.Helper()
+		var told restedPools
+		w.pools.LaunchBackoff = &told
+		w.reconcile("p")
+		if got := strings.Join(slices.Compact(told), ", "); got != want {
+			t.Errorf("%s: %q, want %q", when, got, want)
+		}
+	}
+	check("at first", "healthy p")
+	w.pools.Health.Failed(ownedBy(pool, "a"), "", "never joined")
+	check("one failure", "healthy p")
+	w.pools.Health.Failed(ownedBy(pool, "b"), "", "never joined")
+	check("two failures", "unhealthy p")
+	check("nothing new", "")
+	w.pools.Health.Failed(ownedBy(pool, "c"), "", "never joined")
+	check("another failure", "unhealthy p")
+	for _, claim := range []string{"d", "e"} {
+		w.pools.Health.Registered(ownedBy(pool, claim))
+	}
+	check("two register", "")
+	w.pools.Health.Registered(ownedBy(pool, "f"))
+	check("most of the last register", "healthy p")
 }

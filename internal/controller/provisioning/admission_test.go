@@ -3,11 +3,14 @@ package provisioning_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -79,5 +82,29 @@ func TestFM_A13_AlteredClaims(t *testing.T) {
 	}
 	if claims := l.claims(); len(claims) != 2 {
 		t.Errorf("%d claims for two pods", len(claims))
+	}
+}
+
+// RH-02, RH-03: a pool whose nodes do not register rests, and pods are told so; among pools of equal weight it comes last.
+func TestRH_02_UnhealthyPoolsRest(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	sick := controllertest.ReadyPool("sick") // before "other": names descend
+	sick.Status.Conditions = append(sick.Status.Conditions, metav1.Condition{Type: karpv1.ConditionNodeRegistrationHealthy, Status: metav1.ConditionFalse})
+	l.add(sick, controllertest.PendingPod("web", "1"))
+	l.LaunchBackoff.RecordUnhealthy("sick", time.Now())
+	l.Pass(t.Context())
+	if len(l.claims()) != 0 || !l.told.Saw("web FailedScheduling", "its last nodes did not register") {
+		t.Errorf("%d claims of a pool that rests; said %q", len(l.claims()), l.told.Said)
+	}
+	l.LaunchBackoff.RecordHealthy("sick")
+	l.Pass(t.Context())
+	if claims := l.claims(); len(claims) != 1 || claims[0].Labels[karpv1.LabelNodePool] != "sick" {
+		t.Errorf("%d claims once the back-off is over, want one", len(claims))
+	}
+	l.add(controllertest.ReadyPool("other"), controllertest.PendingPod("huge", "6"))
+	l.Pass(t.Context())
+	if claims := l.claims(); len(claims) != 2 || !slices.ContainsFunc(claims, func(c karpv1.NodeClaim) bool { return c.Labels[karpv1.LabelNodePool] == "other" }) {
+		t.Errorf("want a claim of the healthy pool: %d claims", len(claims))
 	}
 }

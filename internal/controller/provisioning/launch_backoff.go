@@ -7,6 +7,7 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/provision"
 )
 
@@ -32,6 +33,31 @@ func (r *LaunchBackoff) RecordDenied(pool string, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.state.RecordDenied(pool, now)
+}
+
+// RecordUnhealthy backs off a pool of which another node did not register.
+func (r *LaunchBackoff) RecordUnhealthy(pool string, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.state.RecordUnhealthy(pool, now)
+}
+
+// RecordHealthy ends the back-off of a pool that was unhealthy.
+func (r *LaunchBackoff) RecordHealthy(pool string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.state.RecordHealthy(pool)
+}
+
+// closeUnhealthy closes the pools that are backed off because their nodes do not register, so that pods are told so.
+func (r *LaunchBackoff) closeUnhealthy(pools []cluster.Pool, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range pools {
+		if !pools[i].Closed && r.state.PoolUnhealthy(pools[i].Name, now) {
+			pools[i].Closed, pools[i].ClosedBy = true, provision.UnhealthyPool
+		}
+	}
 }
 
 // PoolBackedOff reports whether a static pool is backed off.

@@ -256,6 +256,7 @@ func (p *Provisioner) offers(ctx context.Context) (map[string]*karpv1.NodePool, 
 // planWithin makes the plan of one round, which may take several problems. The plan is for real pods; the round has that
 // for virtual ones.
 func (p *Provisioner) planWithin(ctx context.Context, view store.View) (solve.Plan, *provision.Round) {
+	p.LaunchBackoff.closeUnhealthy(view.Snapshot.Pools, p.Now())
 	round := p.state.Begin(provision.Request{View: view.Snapshot, Pods: view.Pods, Virtual: view.Virtual, PlannedNodes: view.PlannedNodes, Policy: p.Policy})
 	for {
 		answer := p.solve(ctx, view, round.Problem())

@@ -109,6 +109,7 @@ func Search(q Question, l Limits) Consolidation {
 		out.Moves, simple, out.Unreached = found.moves, found.simple, found.unreached
 		out.Partial, out.Limited = out.Partial || found.stopped, out.Limited || found.limited
 	}
+	one.spreadSpot(out.Moves)
 	coupled := hasCoupledPods(used.model)
 	out.Loose = !coupled && !simple
 	if out.Loose { // then the order does not affect topology rules

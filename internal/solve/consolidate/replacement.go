@@ -13,7 +13,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 	"github.com/dovetail-sh/dovetail/internal/resources"
-	"github.com/dovetail-sh/dovetail/internal/solve/bitset"
 	"github.com/dovetail-sh/dovetail/internal/solve/exact"
 	"github.com/dovetail-sh/dovetail/internal/solve/model"
 )
@@ -43,7 +42,7 @@ func (v *mover) isWorthwhile(m *Move, removed float64) bool {
 			return false
 		}
 	}
-	return v.updateSavings(m, removed) // without the types that were dropped
+	return v.updateSavings(m, removed) && v.undoesNoSpread(m, removed) // without the types that were dropped
 }
 
 // priceToUndercut returns the price that a single replacement for several nodes must stay below. If the replacement
@@ -175,41 +174,13 @@ func (v *mover) restrictToCheaper(c *model.NewNode, limit float64) bool {
 
 // meetsMinValues reports whether the types of a new node have as many values as minValues requires.
 func (v *mover) meetsMinValues(c *model.NewNode, pl *model.Pool) bool {
-	cat := v.model.Catalogues[pl.Catalogue]
-	cols, held := v.offeringsOf(c, cat)
-	f := exact.Trial{Row: v.model.RowOf(c.Needs), Types: bitset.NewSet(len(cat.Types)), Columns: cols, Reservations: held}
-	if c.Offer.Reservation == "" {
-		f.Reservations = nil
-	}
-	for t := range cat.Types {
-		if slices.Contains(c.Types, cat.Types[t].InstanceType.Name) {
-			f.Types.Add(t)
-		}
-	}
-	for key, r := range c.Needs {
-		k, known := v.model.Table.Key(key)
-		if known && r.MinValues > 0 && v.state.CountDistinct(pl, &f, k) < r.MinValues {
-			return false
-		}
-	}
-	return true
-}
-
-// offeringsOf returns the offerings with which a new node can be launched as the capacity type it was priced as.
-func (v *mover) offeringsOf(c *model.NewNode, cat *model.Catalogue) (cols bitset.Columns, held []int) {
-	cols, held = cat.ColumnsAllowedBy(c.Needs)
-	for i := range cat.Columns {
-		if cat.Columns[i].Capacity != c.Offer.CapacityType {
-			cols = cols.Without(i)
-		}
-	}
-	return cols, held
+	return v.state.MeetsMinValues(c, pl)
 }
 
 // cutTypes keeps the types whose most expensive launch is below a limit, cheapest first, and the cheapest of
 // them as offer.
 func (v *mover) cutTypes(c *model.NewNode, cat *model.Catalogue, limit float64) {
-	cols, _ := v.offeringsOf(c, cat)
+	cols, _ := exact.OfferingsOf(c, cat)
 	worst, offers := map[string]float64{}, map[string]model.Offer{}
 	for t := range cat.Types {
 		low, at := cat.Cheapest(t, cols)

@@ -219,3 +219,37 @@ func (s *State) LeastPrice(b *Bin, cols bitset.Columns) float64 {
 	}
 	return math.Inf(1)
 }
+
+// MeetsMinValues reports whether the types of a new node have as many values as its minValues require.
+func (s *State) MeetsMinValues(c *model.NewNode, pl *model.Pool) bool {
+	m := s.Model
+	cat := m.Catalogues[pl.Catalogue]
+	cols, held := OfferingsOf(c, cat)
+	f := Trial{Row: m.RowOf(c.Needs), Types: bitset.NewSet(len(cat.Types)), Columns: cols, Reservations: held}
+	if c.Offer.Reservation == "" {
+		f.Reservations = nil
+	}
+	for t := range cat.Types {
+		if slices.Contains(c.Types, cat.Types[t].InstanceType.Name) {
+			f.Types.Add(t)
+		}
+	}
+	for key, r := range c.Needs {
+		k, known := m.Table.Key(key)
+		if known && r.MinValues > 0 && s.CountDistinct(pl, &f, k) < r.MinValues {
+			return false
+		}
+	}
+	return true
+}
+
+// OfferingsOf returns the offerings with which a new node can be launched as the capacity type it was priced as.
+func OfferingsOf(c *model.NewNode, cat *model.Catalogue) (cols bitset.Columns, held []int) {
+	cols, held = cat.ColumnsAllowedBy(c.Needs)
+	for i := range cat.Columns {
+		if cat.Columns[i].Capacity != c.Offer.CapacityType {
+			cols = cols.Without(i)
+		}
+	}
+	return cols, held
+}

@@ -25,6 +25,7 @@ type Policy struct {
 	NodeFee            float64 `json:"nodeFee,omitempty"`            // USD an hour that a node costs beyond its price
 	MinSaving          float64 `json:"minSaving,omitempty"`          // share of the removed price that replacements must save; 0: a tenth
 	AnySaving          bool    `json:"anySaving,omitempty"`          // replacements need not save a share, nor an amount for each pod
+	SpotShare          float64 `json:"spotShare,omitempty"`          // share of a workload that one spot pool should have at most; 0: any
 	Workers            int     `json:"workers,omitempty"`            // goroutines; never changes the plan
 	Greedy             bool    `json:"greedy,omitempty"`             // only the baseline: pod by pod, in order
 	Eager              bool    `json:"eager,omitempty"`              // for comparison: any saving is worth any move
@@ -56,6 +57,13 @@ type Unplaced struct {
 	Why      []reason.Reason `json:"why"`                // most useful first, bounded
 	Deferred bool            `json:"deferred,omitempty"` // waits for reserved capacity; no event (SC-46)
 }
+
+// What spreading spot nodes may add to their prices, as shares of their cheapest offerings: to all nodes of a plan
+// together, and to one of them.
+const (
+	SpreadCostShare     = 0.03
+	SpreadNodeCostShare = 0.10
+)
 
 // MaxTypes is how many instance types a NodeClaim lists (SC-48).
 const MaxTypes = 600
