@@ -26,8 +26,10 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	"github.com/dovetail-sh/dovetail/internal/controller/nodes"
 	"github.com/dovetail-sh/dovetail/internal/controller/observe"
+	"github.com/dovetail-sh/dovetail/internal/controller/overlays"
 	"github.com/dovetail-sh/dovetail/internal/controller/pools"
 	"github.com/dovetail-sh/dovetail/internal/controller/provisioning"
+	"github.com/dovetail-sh/dovetail/internal/devices"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/journal"
@@ -55,7 +57,8 @@ type core struct {
 
 	driver    driver.Driver
 	connected driver.Cloud
-	ledger    *adopt.Ledger // of instances that claims were given
+	ledger    *adopt.Ledger      // of instances that claims were given
+	overlays  *overlays.Overlays // nil: NodeOverlays are ignored
 
 	store            *store.Store
 	orders           *execute.Claims
@@ -79,7 +82,8 @@ func (c *core) add(ctx context.Context) error {
 	c.store = store.New(store.Options{
 		Words: c.driver.Words, Lanes: c.connected.Lanes(), Classes: c.kinds(), Strict: c.cfg.Compat.Strict,
 		CostManaged: c.cfg.Gates.PodDeletionCostManagement, DefaultSpread: defaultSpread(c.cfg.Scheduling.DefaultConstraints),
-		Self: selfPod(c.cfg), ReservationLabel: c.driver.ReservationLabel, Now: c.clock.time, Wake: c.batcher.Trigger, OnBound: c.countLanded,
+		Devices: !c.cfg.Scheduling.IgnoreDRARequests,
+		Self:    selfPod(c.cfg), ReservationLabel: c.driver.ReservationLabel, Now: c.clock.time, Wake: c.batcher.Trigger, OnBound: c.countLanded,
 	})
 	if err := c.readRepairs(); err != nil {
 		return err
@@ -92,6 +96,9 @@ func (c *core) add(ctx context.Context) error {
 		return err
 	}
 	if err := addLateWatch(ctx, c.mgr, c.store, c.cfg); err != nil {
+		return err
+	}
+	if err := c.addOverlays(); err != nil {
 		return err
 	}
 	plans := c.provisioner()
@@ -169,6 +176,11 @@ func (c *core) lifeCycle() []registrant {
 	life := &claims.Claims{
 		Client: cl, Provider: &backoffProvider{Provider: c.cloud("nodeclaim.lifecycle"), backoff: c.backoff, orders: c.orders, now: c.clock.time}, Gates: c.connected.Gates(), Events: c.events, Metrics: c.metrics, Remover: c.remover,
 		Health: c.health, Classes: k, Strict: strict, Workers: many, Now: c.clock.time, PlannedPods: c.planned, Live: c.mgr.GetAPIReader(),
+	}
+	if !c.cfg.Scheduling.IgnoreDRARequests {
+		life.Drivers = func(_ context.Context, node string) ([]string, error) {
+			return devices.CompleteDrivers(c.store.PublishedSlices(node), node), nil
+		}
 	}
 	if c.cfg.Scheduling.NominatePods {
 		life.Nominate = (&claims.Nominator{Client: c.writer, Pods: c.store.Nominees, Metrics: c.metrics, Now: c.clock.time}).Nominate

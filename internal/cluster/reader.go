@@ -20,6 +20,7 @@ type ReaderOptions struct {
 	DeletionCostManaged bool                              // gate PodDeletionCostManagement: pod-deletion-cost is ours, not the user's (V15-52)
 	UnsupportedDrivers  map[string]bool                   // provisioners no node supports (3.4 f)
 	UnsupportedTopology map[string]bool                   // keys of allowedTopologies no node supports (3.4 f)
+	Devices             bool                              // pods with ResourceClaims are planned for (DR-01)
 }
 
 // Reader turns Kubernetes objects into the values of a Snapshot. Pods that mean the same get the same
@@ -65,6 +66,12 @@ func (r *Reader) Renew() *Reader {
 	fresh := NewReader(r.words, r.opts)
 	fresh.table, fresh.namespaces = r.table, r.namespaces
 	return fresh
+}
+
+// AddResources gives lanes to resources that have none yet, and returns the lanes known then.
+func (r *Reader) AddResources(names ...corev1.ResourceName) resources.Table {
+	r.table = r.table.Extend(names...)
+	return r.table
 }
 
 // Table returns the lanes known so far. Vecs made before it grew stay valid.

@@ -60,7 +60,10 @@ func ownKinds() []Right {
 		idle(karpenter, "nodepools/status", read()...),
 		vital(karpenter, "nodeclaims", "what was bought"),
 		idle(karpenter, "nodeclaims/status", read()...),
-		idle(karpenter, "nodeoverlays", read()...),
+		{
+			Role: Core, Group: karpenter, Resource: "nodeoverlays", Verbs: read(), For: "adjusted prices and capacity (feature gate `NodeOverlay`)",
+			Without: "an error in the log, and prices and capacities are not adjusted",
+		},
 		idle(karpenter, "nodeoverlays/status", read()...),
 		{
 			Role: Core, Group: karpenter, Resource: "nodeclaims", Verbs: []string{"create"}, For: "every node begins with a NodeClaim",
@@ -90,7 +93,11 @@ func ownKinds() []Right {
 			Without: "a new NodePool never becomes ready, and nothing is bought for it: an error in the log with each attempt",
 		},
 		idle(karpenter, "nodepools/status", "update"),
-		idle(karpenter, "nodeoverlays/status", "update", "patch"),
+		{
+			Role: Core, Group: karpenter, Resource: "nodeoverlays/status", Verbs: []string{"patch"}, For: "conditions of overlays",
+			Without: "overlays are applied and have no conditions: an error in the log with each attempt",
+		},
+		idle(karpenter, "nodeoverlays/status", "update"),
 	}
 }
 
@@ -191,15 +198,20 @@ func fewObjects() []Right {
 // forDRA is the right to read what pods with resource claims use.
 func forDRA(resource string) Right {
 	return Right{
-		Role: Core, Group: "resource.k8s.io", Resource: resource, Verbs: read(), Value: "settings.ignoreDRARequests=false", For: "nothing yet: no nodes are made for pods with resource claims",
-		Without: "nothing changes", Unused: true,
+		Role: Core, Group: "resource.k8s.io", Resource: resource, Verbs: read(), Value: "settings.ignoreDRARequests=false", For: "nodes for pods with resource claims (`--ignore-dra-requests=false`)",
+		Without: "with `--ignore-dra-requests=false`, an error in the log, and no nodes are made for pods with resource claims",
 	}
 }
 
 // optional are rights that values of the chart grant.
 func optional() []Right {
 	return []Right{
-		forDRA("deviceclasses"), forDRA("resourceclaims"), forDRA("resourceclaimtemplates"), forDRA("resourceslices"),
+		forDRA("deviceclasses"), forDRA("resourceclaims"),
+		{
+			Role: Core, Group: "resource.k8s.io", Resource: "resourceclaimtemplates", Verbs: read(), Value: "settings.ignoreDRARequests=false", For: "nothing yet: the claims made from them are read",
+			Without: "nothing changes", Unused: true,
+		},
+		forDRA("resourceslices"),
 		{
 			Role: Core, Resource: "pods/status", Verbs: []string{"patch"}, Value: "optionalRights.nominatePods=true", For: "the scheduler tries pods first on the node that was bought for them",
 			Without: "with `--nominate-pods`, an error in the log, and the scheduler decides alone",

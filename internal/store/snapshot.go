@@ -109,6 +109,9 @@ func (s *Store) snapshot(types map[string][]catalog.InstanceType, sizes index, n
 		u := used[name]
 		parts.Pools = append(parts.Pools, s.reader.Pool(s.pools[name].effective, types[name], u.list(s.reader.Table()), u.nodes))
 	}
+	if s.opts.Devices {
+		parts.Devices = s.devices.list()
+	}
 	view.Snapshot = s.reader.Snapshot(parts)
 	slices.SortFunc(view.Ignored, func(a, b cluster.Pod) int { return a.Key.Compare(b.Key) })
 	view.Pending = len(view.Snapshot.Pending)

@@ -14,6 +14,7 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/check"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/controller/loop"
@@ -239,7 +240,10 @@ func (p *Provisioner) offers(ctx context.Context) (map[string]*karpv1.NodePool, 
 		list, err := p.Cloud.Types(ctx, pool)
 		loop.RecordProgress(ctx)
 		if err != nil {
-			if ready {
+			switch {
+			case errors.Is(err, cloud.ErrUnevaluated):
+				log.FromContext(ctx).V(1).Info("skipping, NodeOverlays are not evaluated yet", "NodePool", klog.KRef("", pool.Name), "reason", err.Error())
+			case ready:
 				log.FromContext(ctx).Error(err, "skipping, unable to resolve instance types", "NodePool", klog.KRef("", pool.Name))
 			}
 			continue
