@@ -152,9 +152,13 @@ func checkMoves(list []disrupt.Command, l *SecondLook) map[int]string {
 	if len(order) == 0 || l.Fresh.Cluster == nil {
 		return out
 	}
-	view := l.Fresh.Cluster
-	if len(l.Fresh.PodsToPlace) > 0 {
-		view = disrupt.PlacePendingPods(l.Fresh, l.StopPlacing)
+	fresh, carried, from := separateCarried(l.Fresh, list, order)
+	view := fresh.Cluster
+	if len(fresh.PodsToPlace) > 0 {
+		view = disrupt.PlacePendingPods(fresh, l.StopPlacing)
+	}
+	if view != nil && len(carried) > 0 {
+		view = view.With(carried, from)
 	}
 	var moves []solve.Move
 	for _, i := range order {
@@ -172,6 +176,36 @@ func checkMoves(list []disrupt.Command, l *SecondLook) map[int]string {
 		}
 	}
 	return out
+}
+
+// separateCarried takes the virtual pods that moves carry out of the pods to be placed, and returns the nodes that they are
+// carried from. They are bound nowhere, and the taint of a held node keeps them from being placed there again: another
+// place would take the capacity that the move was planned with (CB-16).
+func separateCarried(fresh disrupt.View, list []disrupt.Command, order []int) (rest disrupt.View, carried []cluster.Pod, from map[cluster.PodKey]string) {
+	from = map[cluster.PodKey]string{}
+	for _, i := range order {
+		c := &list[i]
+		for _, b := range c.Bind {
+			from[b.Pod] = c.Remove[0].Node
+		}
+		for j := range c.Create {
+			for _, key := range c.Create[j].Pods {
+				from[key] = c.Remove[0].Node
+			}
+		}
+	}
+	var others []cluster.Pod
+	for _, p := range fresh.PodsToPlace {
+		if p.Virtual && from[p.Key] != "" {
+			carried = append(carried, p)
+		} else {
+			others = append(others, p)
+		}
+	}
+	if len(carried) > 0 {
+		fresh.PodsToPlace = others
+	}
+	return fresh, carried, from
 }
 
 func move(c *disrupt.Command) solve.Move {
