@@ -2,16 +2,16 @@ package devices
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/structured"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
@@ -296,10 +296,7 @@ func (inv *Inventory) readTemplates(view *cluster.Snapshot) {
 				drivers[pool.Driver] = pool
 			}
 			for _, at := range []typeOfPool{{"", t.Name}, {p.Name, t.Name}} {
-				// any order: keys are independent
-				for driver, pool := range seen[at] {
-					drivers[driver] = pool
-				}
+				maps.Copy(drivers, seen[at])
 			}
 			inv.setOf[typeOfPool{p.Name, t.Name}] = inv.intern(drivers, ids)
 		}

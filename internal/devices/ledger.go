@@ -97,7 +97,7 @@ func (l *Ledger) OnNode(n *cluster.Node, place int32, claims []string, stop func
 			types = r.Values
 		}
 		for _, name := range types {
-			if set, known := l.inv.setOf[typeOfPool{n.Pool, name}]; !known || !l.serves(o, l.before(place, n), set, stop).fits {
+			if set, known := l.inv.setOf[typeOfPool{n.Pool, name}]; !known || !l.serves(o, l.before(n), set, stop).fits {
 				return nil, l.Missing(claims)
 			}
 		}
@@ -197,7 +197,7 @@ func (l *Ledger) Drivers(place int32, pool, instanceType string) []string {
 }
 
 // before returns the claims that hold devices of a node that is not initialized since before the plan.
-func (l *Ledger) before(place int32, n *cluster.Node) []string {
+func (l *Ledger) before(n *cluster.Node) []string {
 	var out []string
 	for _, claim := range l.inv.at[n.Name] {
 		if _, moved := l.made[claim]; !moved && !l.inv.leaving[claim] {

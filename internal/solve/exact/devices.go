@@ -23,13 +23,15 @@ func (s *State) devicesAllow(c *model.Class, n, want int) int {
 // DevicesOnNode finds devices for a pod on an existing node, or says why there are none.
 func (s *State) DevicesOnNode(c *model.Class, n int) (*devices.Offer, *reason.Reason) {
 	if s.Devices == nil {
-		return nil, &devicesOff
+		return nil, devicesOff()
 	}
 	return s.Devices.OnNode(s.Model.Nodes[n].Source, int32(n), c.Shape.Devices, s.stop)
 }
 
 // devicesOff is said of pods whose claims were read although dynamic resource allocation is off, as in a recorded problem.
-var devicesOff = reason.Reason{Code: reason.DevicesUnsupported, Subject: "spec.resourceClaims", Have: "the pod", Want: "that is not supported"}
+func devicesOff() *reason.Reason {
+	return &reason.Reason{Code: reason.DevicesUnsupported, Subject: "spec.resourceClaims", Have: "the pod", Want: "that is not supported"}
+}
 
 // UnusableDevices says which claim of a class no node can serve.
 func (s *State) UnusableDevices(c *model.Class) *reason.Reason {
@@ -37,7 +39,7 @@ func (s *State) UnusableDevices(c *model.Class) *reason.Reason {
 	case len(c.Shape.Devices) == 0:
 		return nil
 	case s.Devices == nil:
-		return &devicesOff
+		return devicesOff()
 	}
 	return s.Devices.Unusable(c.Shape.Devices)
 }
@@ -54,7 +56,7 @@ func (s *State) takeDevicesOnNode(c *model.Class, n int) {
 // and otherwise says why.
 func (s *State) keepTypesWithDevices(c *model.Class, b *Bin, f *Trial) bool {
 	if s.Devices == nil {
-		s.NoDevices = &devicesOff
+		s.NoDevices = devicesOff()
 		return false
 	}
 	at := slices.Index(s.Bins, b)
