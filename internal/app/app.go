@@ -25,7 +25,9 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud/driver"
 	"github.com/dovetail-sh/dovetail/internal/config"
+	"github.com/dovetail-sh/dovetail/internal/controller/buffers"
 	"github.com/dovetail-sh/dovetail/internal/controller/loop"
+	"github.com/dovetail-sh/dovetail/internal/controller/overlays"
 	"github.com/dovetail-sh/dovetail/internal/controller/write"
 	"github.com/dovetail-sh/dovetail/internal/report"
 	"github.com/dovetail-sh/dovetail/internal/store"
@@ -80,6 +82,7 @@ func Run(ctx context.Context, d driver.Driver, cfg config.Config, kube *rest.Con
 	}
 	remover := write.NewRemover(mgr.GetClient(), events, metrics, record.Removed)
 	c := &core{driver: d, mgr: mgr, cfg: cfg, events: events, metrics: metrics, writer: writer, journal: record, remover: remover, clock: hands}
+	c.makeOverlays()
 	if err := c.connect(ctx); err != nil {
 		return err
 	}
@@ -133,7 +136,7 @@ func limitMemory(bytes int64) {
 
 func newScheme(d driver.Driver) (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, karpv1.AddToScheme, d.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, karpv1.AddToScheme, buffers.AddToScheme, overlays.AddToScheme, d.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, err
 		}

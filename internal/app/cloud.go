@@ -16,6 +16,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud/periodic"
 	"github.com/dovetail-sh/dovetail/internal/cloud/respond"
 	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
+	"github.com/dovetail-sh/dovetail/internal/controller/overlays"
 	"github.com/dovetail-sh/dovetail/internal/version"
 )
 
@@ -24,7 +25,7 @@ func (c *core) connect(ctx context.Context) error {
 	c.ledger = adopt.NewLedger(c.clock.time)
 	connected, err := c.driver.Connect(ctx, driver.Options{
 		Config: c.cfg, Version: version.Get().Version, Kube: c.mgr.GetConfig(), Client: c.mgr.GetClient(), Reader: c.mgr.GetAPIReader(), Events: c.events, Metrics: c.metrics, Now: c.clock.time,
-		Remover: c.remover, Ledger: c.ledger,
+		Remover: c.remover, Ledger: c.ledger, OverlayPrices: c.overlayPrices(), Overlaid: c.overlaidForLaunch(),
 	})
 	if err != nil {
 		return err
@@ -35,7 +36,11 @@ func (c *core) connect(ctx context.Context) error {
 
 // cloud is the cloud as one controller uses it: its calls are measured under its name.
 func (c *core) cloud(controller string) cloud.Provider {
-	return &metered.Provider{Inner: c.connected, Cloud: c.driver.Name, Controller: controller, Metrics: c.metrics, Now: c.clock.time}
+	inner := &metered.Provider{Inner: c.connected, Cloud: c.driver.Name, Controller: controller, Metrics: c.metrics, Now: c.clock.time}
+	if c.overlays == nil || controller == overlays.Controller {
+		return inner
+	}
+	return overlays.Provider{Provider: inner, Overlays: c.overlays}
 }
 
 // addCloud adds the controllers that the cloud has, and those that every cloud needs.

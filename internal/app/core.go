@@ -19,14 +19,17 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud/driver"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/config"
+	"github.com/dovetail-sh/dovetail/internal/controller/buffers"
 	"github.com/dovetail-sh/dovetail/internal/controller/claims"
 	"github.com/dovetail-sh/dovetail/internal/controller/disruption"
 	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
 	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	"github.com/dovetail-sh/dovetail/internal/controller/nodes"
 	"github.com/dovetail-sh/dovetail/internal/controller/observe"
+	"github.com/dovetail-sh/dovetail/internal/controller/overlays"
 	"github.com/dovetail-sh/dovetail/internal/controller/pools"
 	"github.com/dovetail-sh/dovetail/internal/controller/provisioning"
+	"github.com/dovetail-sh/dovetail/internal/devices"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/journal"
@@ -54,7 +57,8 @@ type core struct {
 
 	driver    driver.Driver
 	connected driver.Cloud
-	ledger    *adopt.Ledger // of instances that claims were given
+	ledger    *adopt.Ledger      // of instances that claims were given
+	overlays  *overlays.Overlays // nil: NodeOverlays are ignored
 
 	store            *store.Store
 	orders           *execute.Claims
@@ -78,7 +82,8 @@ func (c *core) add(ctx context.Context) error {
 	c.store = store.New(store.Options{
 		Words: c.driver.Words, Lanes: c.connected.Lanes(), Classes: c.kinds(), Strict: c.cfg.Compat.Strict,
 		CostManaged: c.cfg.Gates.PodDeletionCostManagement, DefaultSpread: defaultSpread(c.cfg.Scheduling.DefaultConstraints),
-		Self: selfPod(c.cfg), ReservationLabel: c.driver.ReservationLabel, Now: c.clock.time, Wake: c.batcher.Trigger, OnBound: c.countLanded,
+		Devices: !c.cfg.Scheduling.IgnoreDRARequests,
+		Self:    selfPod(c.cfg), ReservationLabel: c.driver.ReservationLabel, Now: c.clock.time, Wake: c.batcher.Trigger, OnBound: c.countLanded,
 	})
 	if err := c.readRepairs(); err != nil {
 		return err
@@ -93,6 +98,9 @@ func (c *core) add(ctx context.Context) error {
 	if err := addLateWatch(ctx, c.mgr, c.store, c.cfg); err != nil {
 		return err
 	}
+	if err := c.addOverlays(); err != nil {
+		return err
+	}
 	plans := c.provisioner()
 	if !c.cfg.Server.ClusterStateDisabled {
 		state, err := addObservers(c.mgr, c.driver.Classes(c.cfg), c.metrics, c.events, c.clock.time)
@@ -100,6 +108,11 @@ func (c *core) add(ctx context.Context) error {
 			return err
 		}
 		plans.Planned = state.Planned
+	}
+	if c.cfg.Gates.CapacityBuffer {
+		if err := c.addBuffers(plans); err != nil {
+			return err
+		}
 	}
 	if err := c.mgr.Add(plans); err != nil {
 		return err
@@ -117,6 +130,16 @@ func (c *core) provisioner() *provisioning.Provisioner {
 		Store: c.store, Cloud: c.cloud("provisioner"), Events: c.events, Metrics: c.metrics, Batcher: c.batcher, LaunchBackoff: c.backoff, Pulse: c.provisionerPulse, Journal: c.journal, Now: c.clock.time,
 		Claims: c.orders, Nomination: c.nomination(), Policy: c.policy(),
 	}
+}
+
+// addBuffers keeps room for CapacityBuffers.
+func (c *core) addBuffers(plans *provisioning.Provisioner) error {
+	b := &buffers.Buffers{
+		Client: c.mgr.GetClient(), Live: c.mgr.GetAPIReader(), Cache: c.mgr.GetCache(), Store: c.store, Metrics: c.metrics, Now: c.clock.time,
+		Trigger: func() { c.batcher.Trigger(provision.Retrigger) },
+	}
+	plans.BuffersPlanned = b.Planned
+	return b.Register(c.mgr)
 }
 
 // countLanded counts whether a pod was bound where it was planned.
@@ -154,6 +177,11 @@ func (c *core) lifeCycle() []registrant {
 	life := &claims.Claims{
 		Client: cl, Provider: &backoffProvider{Provider: c.cloud("nodeclaim.lifecycle"), backoff: c.backoff, orders: c.orders, now: c.clock.time}, Gates: c.connected.Gates(), Events: c.events, Metrics: c.metrics, Remover: c.remover,
 		Health: c.health, Classes: k, Strict: strict, Workers: many, Now: c.clock.time, PlannedPods: c.planned, Live: c.mgr.GetAPIReader(),
+	}
+	if !c.cfg.Scheduling.IgnoreDRARequests {
+		life.Drivers = func(_ context.Context, node string) ([]string, error) {
+			return devices.CompleteDrivers(c.store.PublishedSlices(node), node), nil
+		}
 	}
 	if c.cfg.Scheduling.NominatePods {
 		life.Nominate = (&claims.Nominator{Client: c.writer, Pods: c.store.Nominees, Metrics: c.metrics, Now: c.clock.time}).Nominate

@@ -5,7 +5,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -44,6 +46,24 @@ func addLateWatch(ctx context.Context, mgr ctrl.Manager, state *store.Store, cfg
 			effect: "the default spread of --scheduler-config goes by the controllers of pods alone, so pods that only a Service selects are not spread; " +
 				"allow the service account to list and watch services (value settings.schedulerConfig of the chart)",
 		})
+	}
+	if !cfg.Scheduling.IgnoreDRARequests {
+		for _, kind := range []struct {
+			name   string
+			object client.Object
+			list   func() client.ObjectList
+		}{
+			{"ResourceClaims", &resourcev1.ResourceClaim{}, func() client.ObjectList { return &resourcev1.ResourceClaimList{} }},
+			{"ResourceSlices", &resourcev1.ResourceSlice{}, func() client.ObjectList { return &resourcev1.ResourceSliceList{} }},
+			{"DeviceClasses", &resourcev1.DeviceClass{}, func() client.ObjectList { return &resourcev1.DeviceClassList{} }},
+		} {
+			watches = append(watches, &lateWatch{
+				list: kind.list, kinds: kind.name,
+				follow: func(ctx context.Context) error { return state.WatchDevices(ctx, mgr.GetCache(), kind.object) },
+				effect: kind.name + " of resource.k8s.io/v1 cannot be read, so no nodes are made for pods with ResourceClaims; " +
+					"use Kubernetes 1.34 or newer, and allow the service account to list and watch them (value settings.ignoreDRARequests=false of the chart)",
+			})
+		}
 	}
 	for _, w := range watches {
 		w.reader, w.every = mgr.GetAPIReader(), lateWatchInterval
@@ -86,7 +106,7 @@ func (l *lateWatch) tryWatch(ctx context.Context) (done bool, err error) {
 	switch {
 	case err == nil:
 		return true, l.follow(ctx)
-	case !apierrors.IsForbidden(err):
+	case !apierrors.IsForbidden(err) && !apimeta.IsNoMatchError(err) && !apierrors.IsNotFound(err):
 		if ctx.Err() == nil {
 			log.FromContext(ctx).V(1).Info("cannot read "+l.kinds, "error", err.Error())
 		}

@@ -54,11 +54,13 @@ var layers = map[string]layer{
 	"0 api":       {packages: api, may: join(values, words, api), never: effects},
 	"0 api, AWS":  {packages: []string{"api/aws/..."}, may: join(values, words, api, images), never: effects},
 	"1 view":      {packages: view, may: join(values, words, api), never: effects},
+	"2 overlay":   {packages: []string{"internal/overlay"}, may: join(values, words, api), never: effects},
 	"2 decisions": {packages: alone, may: join(values, words, api, view), never: effects},
 	"2 risk":      {packages: []string{"internal/risk"}, may: []string{"std"}, never: effects},
 	"2 drain":     {packages: []string{"internal/drain"}, may: join(values, words, api, view, port), never: effects},
 	"2 budget":    {packages: []string{"internal/budget"}, may: join(values, words, api, view, []string{"github.com/robfig/cron/v3"}), never: effects},
 	"2 joint":     {packages: joint, may: join(values, words, api, view, single, port, []string{"internal/budget", "internal/lifecycle"}), never: effects},
+	"2 buffer":    {packages: []string{"internal/buffer"}, may: join(values, words, api, view, []string{"internal/solve"}), never: effects},
 	"2 steps":     {packages: steps, may: join(values, words, api, view, single, life, joint, []string{"internal/check"}), never: effects},
 	"2 provision": {packages: []string{"internal/provision"}, may: join(values, words, api, view, port, []string{"internal/check", "internal/solve"}), never: effects},
 	"2 lifecycle": {packages: life, may: join(values, words, api, view, port), never: effects},
@@ -67,10 +69,13 @@ var layers = map[string]layer{
 	"2 scenario":  {packages: []string{"internal/scenario"}, may: join(values, words, api, view, single, yaml), never: effects},
 	"2 check":     {packages: []string{"internal/check"}, may: join(values, words, api, view, []string{"internal/solve"}), never: effects},
 
+	// What is known of devices. The allocator is kube-scheduler's, and as pure as we are: its context is ours.
+	"2 devices": {packages: []string{"internal/devices"}, may: join(values, words, view, []string{"k8s.io/dynamic-resource-allocation/cel", "k8s.io/dynamic-resource-allocation/structured"}), never: effects},
+
 	"2 solve":             {packages: []string{"internal/solve"}, may: join(values, words, api, view, rooms), never: effects},
 	"2 solve tools":       {packages: tools, may: []string{"std"}, never: effects},
-	"2 solve model":       {packages: []string{"internal/solve/model"}, may: join(values, words, api, view, tools), never: effects},
-	"2 solve exact":       {packages: []string{"internal/solve/exact"}, may: join(values, words, api, view, model), never: effects},
+	"2 solve model":       {packages: []string{"internal/solve/model"}, may: join(values, words, api, view, tools, []string{"internal/devices"}), never: effects},
+	"2 solve exact":       {packages: []string{"internal/solve/exact"}, may: join(values, words, api, view, model, []string{"internal/devices"}), never: effects},
 	"2 solve bound":       {packages: []string{"internal/solve/bound"}, may: join(values, words, api, view, model), never: effects},
 	"2 solve pack":        {packages: []string{"internal/solve/pack"}, may: join(values, words, api, view, exact), never: effects},
 	"2 solve explain":     {packages: []string{"internal/solve/explain"}, may: join(values, words, api, view, exact), never: effects},
@@ -83,7 +88,7 @@ var layers = map[string]layer{
 	"3 simulator": {
 		packages: []string{"internal/sim"},
 		may: join(values, words, api, view, single, joint, steps, life, port, []string{
-			"internal/budget", "internal/check", "internal/execute", "internal/provision", "internal/store", "sigs.k8s.io/controller-runtime/...", "k8s.io/client-go/tools/cache",
+			"internal/budget", "internal/buffer", "internal/check", "internal/execute", "internal/provision", "internal/store", "sigs.k8s.io/controller-runtime/...", "k8s.io/client-go/tools/cache",
 		}),
 		never: sdk,
 	},
@@ -152,7 +157,7 @@ var (
 
 // concerns are the controllers, one package each. The directory above them only describes them.
 var concerns = []string{
-	"internal/controller", "internal/controller/claims", "internal/controller/disruption", "internal/controller/nodes", "internal/controller/observe",
+	"internal/controller", "internal/controller/buffers", "internal/controller/claims", "internal/controller/disruption", "internal/controller/nodes", "internal/controller/observe", "internal/controller/overlays",
 	"internal/controller/pools", "internal/controller/provisioning",
 }
 

@@ -130,7 +130,7 @@ func (c *Cloud) compose() {
 	})
 	c.catalog = offering.New(offering.Options{
 		EC2: c.clients.ec2, Prices: c.prices, Unavailable: c.unavailable, Reservations: c.reservations, Risks: c.unavailable.Risks, Region: c.clients.region,
-		Settings: settings, Reserved: o.Config.Gates.ReservedCapacity, Now: now,
+		Settings: settings, Reserved: o.Config.Gates.ReservedCapacity, Devices: !o.Config.Scheduling.IgnoreDRARequests, Now: now,
 		Shifted: c.shifts.Shifted, Group: c.discoverer.KnownPlacementGroup, OverlayPrices: o.OverlayPrices,
 	})
 	c.inventory = inventory.New(inventory.Options{
@@ -154,7 +154,7 @@ func (c *Cloud) compose() {
 	c.provider = &provider{
 		reader: o.Client, types: c.catalog, launcher: c.launcher, inventory: c.inventory, place: c.cluster, events: o.Events, ledger: o.Ledger,
 		adopter: newAdopter(c.inventory, o.Client, o.Ledger, now),
-		lanes:   c.catalog.Lanes(), drifted: drifter.drifted, holds: c.reservations.Found, expressions: settings.Gates.NodeClassCEL,
+		lanes:   c.catalog.Lanes(), drifted: drifter.drifted, holds: c.reservations.Found, expressions: settings.Gates.NodeClassCEL, overlaid: o.Overlaid,
 		tags: func(class *awsv1.EC2NodeClass, pool string) map[string]string {
 			return launch.Tags(settings.ClusterName, class, pool)
 		},

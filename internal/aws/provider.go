@@ -77,6 +77,9 @@ type provider struct {
 
 	expressions bool // gate NodeClassCEL
 
+	// overlaid is Options.Overlaid of the driver; nil: there are no NodeOverlays.
+	overlaid func(ctx context.Context, claim *karpv1.NodeClaim, types []catalog.InstanceType) ([]catalog.InstanceType, resources.Table, error)
+
 	tags    func(class *awsv1.EC2NodeClass, pool string) map[string]string
 	drifted func(ctx context.Context, class *awsv1.EC2NodeClass, claim *karpv1.NodeClaim) (reason.Reason, error)
 	holds   func(reservation, claim string) // the claim, by UID, was found to have an instance of the reservation
@@ -117,16 +120,20 @@ func (p *provider) Launch(ctx context.Context, claim *karpv1.NodeClaim) (cloud.I
 	if err != nil {
 		return cloud.Instance{}, unresolved(err)
 	}
+	all, lanes, err := p.withOverlays(ctx, claim, all)
+	if err != nil {
+		return cloud.Instance{}, unresolved(err)
+	}
 	done, err := p.ledger.Turn(ctx, claim.UID)
 	if err != nil {
 		return cloud.Instance{}, &cloud.Error{Op: "launch", Err: err}
 	}
 	defer done()
-	m, err := p.findOrLaunch(ctx, claim, class, all)
+	m, err := p.findOrLaunch(ctx, claim, class, all, lanes)
 	if err != nil {
 		return cloud.Instance{}, err
 	}
-	sold, err := p.launchedInstance(claim, class, all, m)
+	sold, err := p.launchedInstance(claim, class, all, lanes, m)
 	if err != nil {
 		return cloud.Instance{}, err
 	}
@@ -134,13 +141,26 @@ func (p *provider) Launch(ctx context.Context, claim *karpv1.NodeClaim) (cloud.I
 	return sold, nil
 }
 
+// withOverlays returns the instance types of a launch as NodeOverlays make them, and the table that their resources are
+// written with.
+func (p *provider) withOverlays(ctx context.Context, claim *karpv1.NodeClaim, all []catalog.InstanceType) ([]catalog.InstanceType, resources.Table, error) {
+	if p.overlaid == nil {
+		return all, p.lanes, nil
+	}
+	all, lanes, err := p.overlaid(ctx, claim, all)
+	if lanes.Len() < p.lanes.Len() {
+		lanes = p.lanes
+	}
+	return all, lanes, err
+}
+
 // findOrLaunch finds the machine of a claim, or buys one.
-func (p *provider) findOrLaunch(ctx context.Context, claim *karpv1.NodeClaim, class *awsv1.EC2NodeClass, all []catalog.InstanceType) (machine, error) {
+func (p *provider) findOrLaunch(ctx context.Context, claim *karpv1.NodeClaim, class *awsv1.EC2NodeClass, all []catalog.InstanceType, lanes resources.Table) (machine, error) {
 	found, err := p.existingInstance(ctx, claim, all)
 	if err != nil || found != nil {
 		return p.machineOfClaim(claim, found, class), err
 	}
-	bought, err := p.launchAndAssign(ctx, launch.Request{Claim: claim, Class: class, Types: all})
+	bought, err := p.launchAndAssign(ctx, launch.Request{Claim: claim, Class: class, Types: all, Lanes: lanes})
 	if errors.Is(err, launch.ErrTokenUsed) {
 		found, lookup := p.adopter.Adopt(ctx, claim, all)
 		if lookup == nil && found != nil {
@@ -223,7 +243,7 @@ func (p *provider) existingInstance(ctx context.Context, claim *karpv1.NodeClaim
 }
 
 // launchedInstance is what a claim gets to know about its machine.
-func (p *provider) launchedInstance(claim *karpv1.NodeClaim, class *awsv1.EC2NodeClass, all []catalog.InstanceType, m machine) (cloud.Instance, error) {
+func (p *provider) launchedInstance(claim *karpv1.NodeClaim, class *awsv1.EC2NodeClass, all []catalog.InstanceType, lanes resources.Table, m machine) (cloud.Instance, error) {
 	n := slices.IndexFunc(all, func(t catalog.InstanceType) bool { return t.Name == m.Type })
 	if n < 0 {
 		return cloud.Instance{}, &cloud.Error{Op: "launch", Reason: "InstanceTypeResolutionFailed", Message: fmt.Sprintf("instance %s is of type %s, which is not in the catalogue", m.ID, m.Type)}
@@ -235,7 +255,7 @@ func (p *provider) launchedInstance(claim *karpv1.NodeClaim, class *awsv1.EC2Nod
 	if pool != "" {
 		labels[karpv1.LabelNodePool] = pool
 	}
-	capacity, allocatable := offering.Resources(t, p.lanes, wantsEFA(claim, class))
+	capacity, allocatable := offering.Resources(t, lanes, wantsEFA(claim, class))
 	return cloud.Instance{
 		ID: inventory.ProviderID(m.Zone, m.ID), Type: m.Type, Zone: m.Zone, CapacityType: m.CapacityType, Image: m.Image,
 		Labels: labels, Capacity: capacity, Allocatable: allocatable,

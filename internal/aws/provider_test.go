@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -18,7 +19,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/aws/classhash"
 	"github.com/dovetail-sh/dovetail/internal/aws/inventory"
 	"github.com/dovetail-sh/dovetail/internal/aws/launch"
+	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
 func quantity(s string) resource.Quantity { return resource.MustParse(s) }
@@ -53,6 +56,36 @@ func TestLaunchAnswersWithAllThatIsKnown(t *testing.T) {
 	}
 	if w.lists != 0 {
 		t.Error("a claim that is younger than the process was looked up")
+	}
+}
+
+// A launch chooses among types as NodeOverlays make them, and the claim has what they add: otherwise the next plan would
+// buy another node for the same pod.
+func TestOV_22_LaunchesSeeNodeOverlays(t *testing.T) {
+	t.Parallel()
+	const device = "example.com/device"
+	w := newWorld(t, newClass())
+	larger := w.provider.lanes.Extend(device)
+	lane, _ := larger.Lane(device)
+	w.provider.overlaid = func(_ context.Context, _ *karpv1.NodeClaim, types []catalog.InstanceType) ([]catalog.InstanceType, resources.Table, error) {
+		types = slices.Clone(types)
+		for i := range types {
+			types[i].Capacity = resources.With(types[i].Capacity, lane, 3)
+		}
+		return types, larger, nil
+	}
+	got, err := w.provider.Launch(t.Context(), newClaim("a", start))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := got.Capacity[device]; n.Value() != 3 {
+		t.Errorf("capacity %v", got.Capacity)
+	}
+	w.provider.overlaid = func(context.Context, *karpv1.NodeClaim, []catalog.InstanceType) ([]catalog.InstanceType, resources.Table, error) {
+		return nil, resources.Table{}, cloud.ErrUnevaluated
+	}
+	if _, err := w.provider.Launch(t.Context(), newClaim("b", start)); !errors.Is(err, cloud.ErrUnevaluated) || cloud.Is(err, cloud.NoCapacity) || w.launches != 1 {
+		t.Errorf("error %v, %d launches; a launch has to wait for the evaluation", err, w.launches)
 	}
 }
 

@@ -1,6 +1,8 @@
 package catalog
 
 import (
+	resourcev1 "k8s.io/api/resource/v1"
+
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
@@ -8,14 +10,23 @@ import (
 // InstanceType is one kind of machine (SC-10). Zone, capacity type and reservation are not among its
 // labels: they belong to its offerings.
 type InstanceType struct {
-	Name         string         `json:"name"`
-	Labels       reqs.Set       `json:"labels"` // a value, or DoesNotExist, for every label the cloud knows
-	Capacity     resources.Vec  `json:"capacity"`
-	Overhead     resources.Vec  `json:"overhead"` // reserved for the system, the kubelet and eviction
-	Offerings    []Offering     `json:"offerings"`
-	VolumeLimits map[string]int `json:"volumeLimits,omitempty"` // by CSI driver; one that is absent is unlimited (V15-57)
-	Overlaid     bool           `json:"overlaid,omitempty"`     // a NodeOverlay changed its price or capacity
-	Unsuited     string         `json:"unsuited,omitempty"`     // why the node class can never launch it; no offering is available then
+	Name             string         `json:"name"`
+	Labels           reqs.Set       `json:"labels"` // a value, or DoesNotExist, for every label the cloud knows
+	Capacity         resources.Vec  `json:"capacity"`
+	Overhead         resources.Vec  `json:"overhead"` // reserved for the system, the kubelet and eviction
+	Offerings        []Offering     `json:"offerings"`
+	VolumeLimits     map[string]int `json:"volumeLimits,omitempty"`     // by CSI driver; one that is absent is unlimited (V15-57)
+	Overlaid         bool           `json:"overlaid,omitempty"`         // a NodeOverlay changed the price of an offering
+	Unsuited         string         `json:"unsuited,omitempty"`         // why the node class can never launch it; no offering is available then
+	CapacityOverlaid bool           `json:"capacityOverlaid,omitempty"` // a NodeOverlay changed its capacity
+	Devices          []DevicePool   `json:"devices,omitempty"`          // what drivers of dynamic resource allocation are expected to publish for a node of it
+}
+
+// DevicePool is what one driver of dynamic resource allocation publishes for a node: the template of its ResourceSlices.
+type DevicePool struct {
+	Driver   string                  `json:"driver"`
+	Devices  []resourcev1.Device     `json:"devices"`
+	Counters []resourcev1.CounterSet `json:"counters,omitempty"` // that the devices share
 }
 
 // Offering is one way to buy an instance type.

@@ -223,6 +223,7 @@ func (c *checker) judge() {
 	c.spreads()
 	c.affinities()
 	c.antiAffinities()
+	c.devices()
 }
 
 // tolerance is how far apart two sums of prices may be because they were added in another order.

@@ -46,6 +46,9 @@ func (c *checker) newNode(at *place) {
 	if overlaid := slices.ContainsFunc(at.types, func(t *catalog.InstanceType) bool { return t.Overlaid }); overlaid != at.plan.Overlaid {
 		c.add(OverlaidWrong, "SC-50", at.name, strconv.FormatBool(overlaid), strconv.FormatBool(at.plan.Overlaid))
 	}
+	if resized := slices.ContainsFunc(at.types, func(t *catalog.InstanceType) bool { return t.CapacityOverlaid }); resized != at.plan.CapacityOverlaid {
+		c.add(OverlaidWrong, "SC-50", at.name, "capacity "+strconv.FormatBool(resized), strconv.FormatBool(at.plan.CapacityOverlaid))
+	}
 }
 
 // needs judges that the pool's requirements were narrowed and never widened.

@@ -362,7 +362,7 @@ func (n *naive) tryNew(pod *cluster.Pod, pool *cluster.Pool, t *catalog.Instance
 	offer := solve.Offer{Type: t.Name, Zone: o.Zone, CapacityType: o.CapacityType, Price: o.Price}
 	s.pods = []cluster.Pod{*pod}
 	n.nodes = append(n.nodes, s)
-	n.plan.Create = append(n.plan.Create, solve.NewNode{Pool: pool.Name, Needs: needs, Types: []string{t.Name}, Requests: sum, Pods: []cluster.PodKey{pod.Key}, Offer: offer, Overlaid: t.Overlaid})
+	n.plan.Create = append(n.plan.Create, solve.NewNode{Pool: pool.Name, Needs: needs, Types: []string{t.Name}, Requests: sum, Pods: []cluster.PodKey{pod.Key}, Offer: offer, Overlaid: t.Overlaid, CapacityOverlaid: t.CapacityOverlaid})
 	return true
 }
 

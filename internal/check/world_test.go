@@ -144,6 +144,7 @@ func (w *world) newNode(needs reqs.Set, pods ...cluster.Pod) solve.NewNode {
 			best[t.Name] = cheapest
 			n.Types = append(n.Types, t.Name)
 			n.Overlaid = n.Overlaid || t.Overlaid
+			n.CapacityOverlaid = n.CapacityOverlaid || t.CapacityOverlaid
 		}
 	}
 	slices.SortStableFunc(n.Types, func(a, b string) int { return int(1000 * (best[a].Price - best[b].Price)) })

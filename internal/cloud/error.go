@@ -18,6 +18,10 @@ const (
 	Unsupported      // the cloud has no such thing
 )
 
+// ErrUnevaluated is why a pool has no instance types before NodeOverlays were evaluated for it: nothing may be planned
+// with prices that they are about to change.
+var ErrUnevaluated = errors.New("NodeOverlays are not evaluated for the NodePool yet")
+
 // Error is what a Provider answers with instead of a result.
 type Error struct {
 	Kind    Kind

@@ -100,7 +100,7 @@ func (r *Reader) writeConstraints(in input) {
 		d.text(string(t.Effect))
 	}
 	d.ports(spec.Containers)
-	d.flag(usesDevices(spec))
+	d.devices(in.pod, r.opts.Devices && !in.template)
 	d.flag(spec.Affinity != nil)
 	if spec.Affinity != nil {
 		d.text(in.pod.Namespace) // terms that name none mean it

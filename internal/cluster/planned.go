@@ -20,7 +20,10 @@ type NewNode struct {
 	Pods     []PodKey      `json:"pods"`
 	Offer    Offer         `json:"offer"`              // the cheapest of what is left open
 	Relaxed  bool          `json:"relaxed,omitempty"`  // minValues was lowered (SC-43)
-	Overlaid bool          `json:"overlaid,omitempty"` // a NodeOverlay changed one of the types (SC-50)
+	Overlaid bool          `json:"overlaid,omitempty"` // a NodeOverlay changed the price of one of the types (SC-50)
+	Drivers  []string      `json:"drivers,omitempty"`  // of dynamic resource allocation, whose devices the pods use on each of the types (DR-08)
+
+	CapacityOverlaid bool `json:"capacityOverlaid,omitempty"` // a NodeOverlay changed the capacity of one of the types (SC-50)
 }
 
 // Offer is one way to buy a node.

@@ -57,6 +57,7 @@ type Shape struct {
 	AntiAffinity []PodTerm           `json:"antiAffinity,omitempty"` // the same
 	HostPorts    []HostPort          `json:"hostPorts,omitempty"`
 	Volumes      []Volume            `json:"volumes,omitempty"`
+	Devices      []string            `json:"devices,omitempty"` // ResourceClaims, namespace/name, in the order of the pod
 	Zones        []reqs.Set          `json:"zones,omitempty"`   // alternatives of where all volumes can be, in order; none: anywhere (SC-38)
 	Invalid      []reason.Reason     `json:"invalid,omitempty"` // why it is not planned for at all (scheduling 3.4)
 	Ignored      []reason.Reason     `json:"ignored,omitempty"` // what of its preferences does not count

@@ -20,6 +20,7 @@ type ReaderOptions struct {
 	DeletionCostManaged bool                              // gate PodDeletionCostManagement: pod-deletion-cost is ours, not the user's (V15-52)
 	UnsupportedDrivers  map[string]bool                   // provisioners no node supports (3.4 f)
 	UnsupportedTopology map[string]bool                   // keys of allowedTopologies no node supports (3.4 f)
+	Devices             bool                              // pods with ResourceClaims are planned for (DR-01)
 }
 
 // Reader turns Kubernetes objects into the values of a Snapshot. Pods that mean the same get the same
@@ -67,6 +68,12 @@ func (r *Reader) Renew() *Reader {
 	return fresh
 }
 
+// AddResources gives lanes to resources that have none yet, and returns the lanes known then.
+func (r *Reader) AddResources(names ...corev1.ResourceName) resources.Table {
+	r.table = r.table.Extend(names...)
+	return r.table
+}
+
 // Table returns the lanes known so far. Vecs made before it grew stay valid.
 func (r *Reader) Table() resources.Table { return r.table }
 
@@ -111,7 +118,7 @@ func (r *Reader) Shape(namespace string, t *corev1.PodTemplateSpec, defaults cor
 		p.ObjectMeta, p.Spec = t.ObjectMeta, t.Spec
 	}
 	p.Namespace = namespace
-	defaultRequests(&p.Spec, defaults)
+	CompleteRequests(&p.Spec, defaults)
 	return r.shape(input{pod: p, template: true})
 }
 
@@ -283,9 +290,9 @@ func (r *Reader) addLanes(list corev1.ResourceList) {
 	r.table = r.table.Extend(names...)
 }
 
-// defaultRequests does to a template what the API server does to pods: a limit without a request is
+// CompleteRequests does to a template what the API server does to pods: a limit without a request is
 // the request, and only then LimitRanges say what else a container asks for. The lists given are not changed.
-func defaultRequests(spec *corev1.PodSpec, defaults corev1.ResourceList) {
+func CompleteRequests(spec *corev1.PodSpec, defaults corev1.ResourceList) {
 	asked := map[corev1.ResourceName]bool{}
 	for _, containers := range []*[]corev1.Container{&spec.Containers, &spec.InitContainers} {
 		*containers = append([]corev1.Container(nil), *containers...)

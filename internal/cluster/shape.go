@@ -25,9 +25,7 @@ type builder struct {
 func (r *Reader) build(in input) *constraints {
 	b := &builder{Reader: r, in: in, shape: &Shape{}}
 	spec := &in.pod.Spec
-	if usesDevices(spec) {
-		b.refuse(reason.DevicesUnsupported, "spec.resourceClaims", "the pod", "that is not supported")
-	}
+	b.devices()
 	b.needs(spec)
 	b.shape.Tolerations = tolerations(spec.Tolerations)
 	b.shape.HostPorts = hostPorts(spec.Containers)
@@ -45,7 +43,7 @@ func (s *Shape) clip() {
 	s.Required, s.Preferred = slices.Clip(s.Required), slices.Clip(s.Preferred)
 	s.Tolerations, s.Spread = slices.Clip(s.Tolerations), slices.Clip(s.Spread)
 	s.Affinity, s.AntiAffinity = slices.Clip(s.Affinity), slices.Clip(s.AntiAffinity)
-	s.HostPorts, s.Volumes = slices.Clip(s.HostPorts), slices.Clip(s.Volumes)
+	s.HostPorts, s.Volumes, s.Devices = slices.Clip(s.HostPorts), slices.Clip(s.Volumes), slices.Clip(s.Devices)
 	s.Zones, s.Invalid, s.Ignored = slices.Clip(s.Zones), slices.Clip(s.Invalid), slices.Clip(s.Ignored)
 }
 
@@ -344,21 +342,6 @@ func (b *builder) podTerm(at place, t *corev1.PodAffinityTerm, weight int32) Pod
 	}
 	term.Namespaces = distinct(named)
 	return term
-}
-
-// usesDevices reports whether a pod asks for devices by resource claim (scheduling 17).
-func usesDevices(spec *corev1.PodSpec) bool {
-	if len(spec.ResourceClaims) > 0 {
-		return true
-	}
-	for _, containers := range [...][]corev1.Container{spec.Containers, spec.InitContainers} {
-		for i := range containers {
-			if len(containers[i].Resources.Claims) > 0 {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 func index(at string, i int) string { return at + "[" + strconv.Itoa(i) + "]" }

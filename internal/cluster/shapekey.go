@@ -74,6 +74,10 @@ func (r *Reader) constraintsKey(s *Shape) string {
 		k.section("volume")
 		k.pair(v.Driver, v.Claim)
 	}
+	if len(s.Devices) > 0 {
+		k.section("devices")
+		k.texts(s.Devices)
+	}
 	k.sets("zones", s.Zones)
 	for _, r := range s.Invalid {
 		k.section("invalid")

@@ -21,6 +21,7 @@ type Snapshot struct {
 	Pending    []Pod                        `json:"pending"`              // by namespace, then name
 	Daemons    []Daemon                     `json:"daemons"`              // by namespace, then name
 	Namespaces map[string]map[string]string `json:"namespaces,omitempty"` // labels of namespaces; looked up, never ranged over
+	Devices    *Devices                     `json:"devices,omitempty"`    // nil: dynamic resource allocation is off
 }
 
 // Pool is a NodePool that may be bought from, or that nodes belong to.

@@ -2,7 +2,6 @@ package config
 
 import (
 	"encoding/base64"
-	"strings"
 )
 
 // compare checks settings against each other. A setting that has a fault already is left out.
@@ -31,12 +30,6 @@ func advise(c Config, found map[string]given, f *findings) {
 	if c.Gates.TerminateFirstRepair && !c.Gates.NodeRepair {
 		f.warn(found["feature-gates"], "gate TerminateFirstRepair does nothing without gate NodeRepair")
 	}
-	if names := unbuilt(c.Gates); len(names) > 0 {
-		f.warn(found["feature-gates"], "accepted, but without effect in this version: "+strings.Join(names, ", "))
-	}
-	if !c.Scheduling.IgnoreDRARequests {
-		f.warn(found["ignore-dra-requests"], "this version makes no nodes for pods with resource claims in any case")
-	}
 	if c.AWS.VMMemoryOverheadPercent >= 1 {
 		f.warn(found["vm-memory-overhead-percent"], "a fraction of 1 or more leaves no memory for pods; 7.5 % is 0.075")
 	}
@@ -50,22 +43,4 @@ func advise(c Config, found map[string]given, f *findings) {
 	if _, err := base64.StdEncoding.DecodeString(c.AWS.ClusterCABundle); err != nil {
 		f.warn(found["cluster-ca-bundle"], "is not base64; nodes will not trust the API server")
 	}
-}
-
-// unbuilt names the gates that are on and that nothing looks at yet: a user who turned one on waits for
-// something that will not happen.
-func unbuilt(g Gates) []string {
-	var names []string
-	for _, gate := range []struct {
-		name string
-		on   bool
-	}{
-		{"NodeOverlay", g.NodeOverlay},
-		{"CapacityBuffer", g.CapacityBuffer},
-	} {
-		if gate.on {
-			names = append(names, gate.name)
-		}
-	}
-	return names
 }

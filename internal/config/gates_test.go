@@ -16,15 +16,15 @@ func TestV15_01_Gates(t *testing.T) {
 		text string
 		want config.Gates
 	}{
-		"one, the rest keeps its default": {text: "NodeRepair=true", want: config.Gates{ReservedCapacity: true, NodeRepair: true}},
-		"a default switched off":          {text: "ReservedCapacity=false"},
+		"one, the rest keeps its default": {text: "NodeRepair=true", want: config.Gates{NodeOverlay: true, ReservedCapacity: true, CapacityBuffer: true, NodeRepair: true}},
+		"a default switched off":          {text: "ReservedCapacity=false,NodeOverlay=false", want: config.Gates{CapacityBuffer: true}},
 		"spaces and empty parts": {
 			text: " NodeRepair = true , ,StaticCapacity=true,",
-			want: config.Gates{ReservedCapacity: true, NodeRepair: true, StaticCapacity: true},
+			want: config.Gates{NodeOverlay: true, ReservedCapacity: true, CapacityBuffer: true, NodeRepair: true, StaticCapacity: true},
 		},
-		"the last one counts":      {text: "NodeRepair=true,NodeRepair=false", want: config.Gates{ReservedCapacity: true}},
-		"an unknown one among all": {text: "Drift=true,CapacityBuffer=true", want: config.Gates{ReservedCapacity: true, CapacityBuffer: true}},
-		"nothing":                  {text: "  ", want: config.Gates{ReservedCapacity: true}},
+		"the last one counts":      {text: "NodeRepair=true,NodeRepair=false", want: config.Gates{NodeOverlay: true, ReservedCapacity: true, CapacityBuffer: true}},
+		"an unknown one among all": {text: "Drift=true,CapacityBuffer=false", want: config.Gates{NodeOverlay: true, ReservedCapacity: true}},
+		"nothing":                  {text: "  ", want: config.Gates{NodeOverlay: true, ReservedCapacity: true, CapacityBuffer: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

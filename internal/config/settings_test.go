@@ -39,7 +39,7 @@ func defaults() config.Config {
 			PreferencePolicy: config.RespectPreferences, MinValuesPolicy: config.StrictMinValues, IgnoreDRARequests: true, NominatePods: true, NodeFee: 0.02, SpotPoolShare: 0.25,
 		},
 		Disruption: config.Disruption{Horizon: 24 * time.Hour, PodCost: 0.01, MinSaving: 0.1},
-		Gates:      config.Gates{ReservedCapacity: true},
+		Gates:      config.Gates{NodeOverlay: true, ReservedCapacity: true, CapacityBuffer: true},
 		AWS: config.AWS{
 			ClusterName: "prod", VMMemoryOverheadPercent: 0.075,
 			AMIRefreshInterval: time.Minute, SubnetRefreshInterval: time.Minute,
@@ -149,11 +149,11 @@ func examples() map[string]example {
 			text: "10m", want: func(c *config.Config) { c.Disruption.MinAge = 10 * time.Minute }, invalid: []string{"-1s", "10", "1d", "soon"},
 		},
 		"feature-gates": {
-			text: "NodeRepair=true,ReservedCapacity=false,SpotToSpotConsolidation=true,NodeOverlay=true,StaticCapacity=true," +
-				"CapacityBuffer=true,TerminateFirstDrift=true,TerminateFirstRepair=true,PodDeletionCostManagement=true",
+			text: "NodeRepair=true,ReservedCapacity=false,SpotToSpotConsolidation=true,NodeOverlay=false,StaticCapacity=true," +
+				"CapacityBuffer=false,TerminateFirstDrift=true,TerminateFirstRepair=true,PodDeletionCostManagement=true",
 			want: func(c *config.Config) {
 				c.Gates = config.Gates{
-					NodeRepair: true, SpotToSpotConsolidation: true, NodeOverlay: true, StaticCapacity: true, CapacityBuffer: true,
+					NodeRepair: true, SpotToSpotConsolidation: true, StaticCapacity: true,
 					TerminateFirstDrift: true, TerminateFirstRepair: true, PodDeletionCostManagement: true,
 				}
 			},

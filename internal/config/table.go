@@ -165,7 +165,7 @@ func placing() []setting {
 		},
 		{
 			flag: "ignore-dra-requests", def: "true", helm: "settings.ignoreDRARequests",
-			usage: "make no nodes for pods with resource claims; so far none are made either way",
+			usage: "make no nodes for pods with resource claims, and read nothing of resource.k8s.io",
 			as:    boolean(func(c *Config) *bool { return &c.Scheduling.IgnoreDRARequests }),
 		},
 		{
@@ -227,10 +227,10 @@ func switching() []setting {
 	return []setting{
 		{
 			flag: "feature-gates", helm: "settings.featureGates",
-			def: "NodeRepair=false,ReservedCapacity=true,SpotToSpotConsolidation=false,NodeOverlay=false," +
-				"StaticCapacity=false,CapacityBuffer=false,TerminateFirstDrift=false,TerminateFirstRepair=false," +
+			def: "NodeRepair=false,ReservedCapacity=true,SpotToSpotConsolidation=false,NodeOverlay=true," +
+				"StaticCapacity=false,CapacityBuffer=true,TerminateFirstDrift=false,TerminateFirstRepair=false," +
 				"PodDeletionCostManagement=false",
-			usage: "features to switch: comma list of name=true or name=false; the rest keeps its default; the log names those that have no effect yet",
+			usage: "features to switch: comma list of name=true or name=false; the rest keeps its default",
 			as:    gates(coreGates),
 		},
 		{

@@ -93,7 +93,7 @@ func (c *consolidation) eligible(n *cluster.ManagedNode) bool {
 			return false
 		}
 		why.Code, why.Have = reason.ConsolidationOff, pool.Name
-	case isEmpty(n):
+	case isEmpty(n) && !c.g.heldByBuffer(n.Name):
 		return false
 	case pool.Policy == karpv1.ConsolidationWhenEmpty:
 		why.Code, why.Have = reason.EmptyOnly, pool.Name
@@ -362,6 +362,9 @@ func (c *consolidation) reportKeptNodes(answer solve.Consolidation, moving bool)
 	for i := range answer.Kept {
 		k := &answer.Kept[i]
 		n, why := c.nodes[k.Node], k.Why
+		if isEmpty(n) { // a buffer holds it, as Emptiness has said
+			continue
+		}
 		if why.Code == reason.NothingCheaper && (moving || answer.Limited) {
 			continue
 		}

@@ -66,6 +66,9 @@ func (g *planningState) expectsPods(name string) bool {
 
 // heldByBuffer reports whether buffer placeholders were placed on a node.
 func (g *planningState) heldByBuffer(name string) bool {
+	if !slices.ContainsFunc(g.view.PodsToPlace, func(p cluster.Pod) bool { return p.Virtual }) {
+		return false
+	}
 	g.snapshot()
 	return g.buffered[name]
 }
@@ -78,25 +81,41 @@ func (g *planningState) placePendingPods() {
 	if v.Cluster == nil || len(v.PodsToPlace) == 0 {
 		return
 	}
-	plan := solve.Solve(solve.Problem{View: v.Cluster, Pods: v.PodsToPlace, Policy: v.Policy, PlannedBinds: v.PlannedBinds}, g.stop)
+	// Virtual pods come last, as in provisioning: they take nothing that a real pod needs (CB-12).
+	virtual := map[cluster.PodKey]bool{}
+	var first, last []cluster.Pod
+	for i := range v.PodsToPlace {
+		if p := &v.PodsToPlace[i]; p.Virtual {
+			virtual[p.Key], last = true, append(last, *p)
+		} else {
+			first = append(first, *p)
+		}
+	}
+	g.place(first, g.expected, func(key cluster.PodKey) bool { return !virtual[key] })
+	g.place(last, g.buffered, func(key cluster.PodKey) bool { return virtual[key] })
+}
+
+// place places some of the pods on the cluster, and records on which nodes. planned says which of the earlier plans count.
+func (g *planningState) place(pods []cluster.Pod, used map[string]bool, planned func(cluster.PodKey) bool) {
+	if g.cluster == nil || len(pods) == 0 {
+		return
+	}
+	problem := solve.Problem{View: g.cluster, Pods: pods, Policy: g.view.Policy}
+	for _, b := range g.view.PlannedBinds {
+		if planned(b.Pod) {
+			problem.PlannedBinds = append(problem.PlannedBinds, b)
+		}
+	}
+	plan := solve.Solve(problem, g.stop)
 	if plan.Partial {
 		g.cluster = nil
 		return
 	}
 	at := make(map[cluster.PodKey]string, len(plan.Bind))
 	for _, b := range plan.Bind {
-		at[b.Pod] = b.Node
+		at[b.Pod], used[b.Node] = b.Node, true
 	}
-	for i := range v.PodsToPlace {
-		switch p := &v.PodsToPlace[i]; {
-		case at[p.Key] == "":
-		case p.Virtual:
-			g.buffered[at[p.Key]] = true
-		default:
-			g.expected[at[p.Key]] = true
-		}
-	}
-	g.cluster = v.Cluster.With(v.PodsToPlace, at)
+	g.cluster = g.cluster.With(pods, at)
 }
 
 // excludeEmptyNodes returns the cluster in which empty nodes that can be removed accept no moved pods. Otherwise
@@ -106,7 +125,7 @@ func (g *planningState) excludeEmptyNodes(allowed map[string]int) *cluster.Snaps
 	for i := range g.view.Nodes {
 		n := &g.view.Nodes[i]
 		pool := g.view.Pools[n.Pool]
-		if isEmpty(n) && allowed[n.Pool] > 0 && !g.expected[n.Name] && !n.Protected && !pool.Static && !pool.NeverConsolidate && !pool.Protected {
+		if isEmpty(n) && allowed[n.Pool] > 0 && !g.expected[n.Name] && !g.buffered[n.Name] && !n.Protected && !pool.Static && !pool.NeverConsolidate && !pool.Protected {
 			deleting[n.Name] = true
 		}
 	}
@@ -172,6 +191,12 @@ func (g *planningState) solvePlacement(on *cluster.Snapshot, pods []cluster.Pod,
 		return relocation{Known: true}
 	}
 	plan := solve.Solve(solve.Problem{View: on, Moved: pods, Policy: policy}, g.stop)
+	if len(plan.Unplaced) > 0 && !plan.Partial {
+		// Room for virtual pods is found along with that for real ones if there is any, but no node stays for them alone.
+		if real := withoutVirtual(pods); len(real) < len(pods) {
+			return g.solvePlacement(on, real, policy)
+		}
+	}
 	return relocation{Bind: plan.Bind, Create: plan.Create, Cost: plan.Cost, Unplaced: plan.Unplaced, Known: !plan.Partial}
 }
 
@@ -187,6 +212,10 @@ func (g *planningState) podsToRelocate(n *cluster.ManagedNode, all bool) []clust
 	}
 	var out []cluster.Pod
 	for _, p := range on.Pods {
+		if p.Virtual {
+			out = append(out, p)
+			continue
+		}
 		if _, there := moves[p.Key]; !there {
 			continue // a pending pod that was only placed here: the plan for pending pods handles it
 		}
@@ -198,4 +227,8 @@ func (g *planningState) podsToRelocate(n *cluster.ManagedNode, all bool) []clust
 	}
 	slices.SortFunc(out, func(a, b cluster.Pod) int { return strings.Compare(a.Key.String(), b.Key.String()) })
 	return out
+}
+
+func withoutVirtual(pods []cluster.Pod) []cluster.Pod {
+	return slices.DeleteFunc(slices.Clone(pods), func(p cluster.Pod) bool { return p.Virtual })
 }

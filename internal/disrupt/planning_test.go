@@ -80,3 +80,44 @@ func TestNothingToTryOn(t *testing.T) {
 		})
 	}
 }
+
+// CB-15: drift takes along the room of virtual pods, and does not wait for it if there is none.
+func TestCB_15_RoomOfVirtualPodsMovesIfItCan(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		pool string
+		want int // pods that are placed
+	}{
+		"room can be launched": {"pool name=default", 2},
+		"there is none":        {"pool name=default closed", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := script.New()
+			if _, err := w.Run("type name=m cpu=4 price=1\n" + tc.pool + `
+node name=n1 pool=default type=m
+node name=n2 pool=default type=m
+bound name=web cpu=1 node=n1
+bound name=db cpu=3 node=n2
+pod name=spare cpu=3 virtual
+`); err != nil {
+				t.Fatal(err)
+			}
+			view, pods := w.Snapshot()
+			n := view.Node("n1")
+			managed := cluster.ManagedNode{Node: *n}
+			managed.Pods = nil
+			for _, p := range n.Pods {
+				managed.Pods = append(managed.Pods, cluster.ManagedPod{Pod: p, Moves: true})
+			}
+			g := newPlanningState(&View{DisruptionView: cluster.DisruptionView{Cluster: view, PodsToPlace: pods, Nodes: []cluster.ManagedNode{managed}}}, nil)
+			if !g.heldByBuffer("n1") || g.expectsPods("n1") {
+				t.Fatal("no virtual pod is on n1, or a real one is expected there")
+			}
+			h := g.relocatePods(&managed, false)
+			if placed := len(h.Bind) + placedOn(h); !h.allPlaced() || placed != tc.want {
+				t.Errorf("%d pods have a place, want %d: %+v", placed, tc.want, h)
+			}
+		})
+	}
+}

@@ -70,8 +70,14 @@ func Claim(o Order) (*karpv1.NodeClaim, error) {
 	if len(o.Node.Pods) > 0 {
 		claim.Annotations[karpv1.AnnotationPods] = cluster.HashPods(o.Node.Pods)
 	}
+	if len(o.Node.Drivers) > 0 {
+		claim.Annotations[karpv1.AnnotationRequestedDRADrivers] = strings.Join(o.Node.Drivers, ",")
+	}
 	if o.Node.Overlaid {
 		claim.Annotations[karpv1.AnnotationPriceOverlayApplied] = "true"
+	}
+	if o.Node.CapacityOverlaid {
+		claim.Annotations[karpv1.AnnotationCapacityOverlayApplied] = "true"
 	}
 	return claim, nil
 }

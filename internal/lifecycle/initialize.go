@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -73,10 +74,14 @@ func (m *decision) initializationObstacle(node *corev1.Node) (reason, message st
 		}
 	}
 	if missing := m.missingDrivers(); len(missing) > 0 {
+		m.requeueAfter(driversRetry) // ResourceSlices are not watched here: the API may not be served
 		return DriverPoolsNotPublished, "Drivers without a complete pool for node " + node.Name + ": " + strings.Join(missing, ", ")
 	}
 	return "", ""
 }
+
+// driversRetry is how often a node is looked at that waits for its DRA drivers.
+const driversRetry = 5 * time.Second
 
 func (m *decision) missingDrivers() []string {
 	if m.facts.Drivers == nil {

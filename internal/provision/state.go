@@ -16,13 +16,16 @@ import (
 type State struct {
 	partitions podPartitions
 	expected   expectations // of the last plan
-	bought     purchases    // for pending pods
+	bought     purchases    // for pending pods, and for virtual ones until a node has room for them
+
+	virtual map[cluster.PodKey]string // UIDs of the virtual pods of the last round
 }
 
 // Request is what a plan is made for.
 type Request struct {
 	View         *cluster.Snapshot
 	Pods         []cluster.Pod             // to be placed
+	Virtual      []cluster.Pod             // to be placed after them: pods that CapacityBuffers keep room for
 	PlannedNodes map[cluster.PodKey]string // node where an earlier plan placed some of them
 	Policy       solve.Policy
 }
@@ -30,12 +33,21 @@ type Request struct {
 // Round is the making of one plan. It leaves out pods that nodes were launched for recently without success: the
 // nodes were too small for them, or other pods took the capacity. Which pods are affected shows only in a plan, so a
 // Round may have several problems to solve, one after another.
+//
+// Virtual pods are the last problem, on the cluster in which the plan for the real ones has come true. So they take
+// nothing that a real pod could use, and change nothing of its plan (CB-12). If that plan launches nodes, virtual pods wait
+// for the next round: then the nodes count as they were ordered.
 type Round struct {
 	state   *State
 	request Request
 	pods    []cluster.Pod                    // of the next problem
 	later   []cluster.Pod                    // of later partitions
 	blocked map[cluster.PodKey]reason.Reason // pods that get no further node now
+
+	real    *solve.Plan       // once it is made
+	view    *cluster.Snapshot // with the plan for real pods carried out
+	virtual solve.Plan
+	waits   bool // virtual pods were not planned for
 }
 
 // Begin begins a round with the outcome of the nodes that were launched earlier.
@@ -43,31 +55,55 @@ func (s *State) Begin(r Request) *Round {
 	if s.bought == nil {
 		s.bought = purchases{}
 	}
-	s.bought.observe(r.View.Nodes, r.View.Pending, r.View.Resources)
+	s.virtual = make(map[cluster.PodKey]string, len(r.Virtual))
+	for i := range r.Virtual {
+		s.virtual[r.Virtual[i].Key] = r.Virtual[i].UID
+	}
+	s.bought.observe(r.View.Nodes, slices.Concat(r.View.Pending, r.Virtual), r.View.Resources)
 	round := &Round{state: s, request: r, blocked: map[cluster.PodKey]reason.Reason{}}
 	round.pods, round.later = s.partitions.split(r.Pods, r.PlannedNodes)
+	if len(r.Pods) == 0 && len(r.Virtual) > 0 {
+		round.beginVirtual(solve.Plan{Version: r.View.Version})
+	}
 	return round
 }
 
 // Problem is what is to be solved next.
 func (r *Round) Problem() solve.Problem {
 	problem := solve.Problem{View: r.request.View, Pods: r.pods, Policy: r.request.Policy}
+	if r.real != nil {
+		problem.View = r.view
+	}
 	for _, pod := range slices.SortedFunc(maps.Keys(r.request.PlannedNodes), cluster.PodKey.Compare) {
+		if _, virtual := r.state.virtual[pod]; virtual != (r.real != nil) {
+			continue
+		}
 		problem.PlannedBinds = append(problem.PlannedBinds, solve.Bind{Pod: pod, Node: r.request.PlannedNodes[pod]})
 	}
 	return problem
 }
 
 // Take takes the solution of the problem. It returns the plan of the round, or false if another problem is to be
-// solved.
+// solved. The plan is for real pods; Virtual has that for the others.
 func (r *Round) Take(answer check.Answer, now time.Time) (solve.Plan, bool) {
+	if r.real != nil {
+		return *r.real, r.takeVirtual(answer.Plan, now)
+	}
 	s, plan := r.state, answer.Plan
 	s.partitions.next(plan.Partial || !answer.Sound)
 	plan.Unplaced = append(plan.Unplaced, postponed(r.later)...)
 	blocked := s.bought.blocked(plan, now)
 	if len(blocked) == 0 {
 		plan.Unplaced = append(plan.Unplaced, refusedBuyers(r.blocked)...)
-		return plan, true
+		switch {
+		case len(r.request.Virtual) == 0:
+			return plan, true
+		case len(plan.Create) > 0 || plan.Partial || len(r.later) > 0:
+			r.waits = true
+			return plan, true
+		}
+		r.beginVirtual(plan)
+		return plan, false
 	}
 	maps.Copy(r.blocked, blocked)
 	r.pods, r.later = s.partitions.split(without(r.request.Pods, r.blocked), r.request.PlannedNodes)
@@ -105,6 +141,7 @@ func (s *State) RecordOrders(list []OrderResult, view *cluster.Snapshot, now tim
 	for i := range view.Pending {
 		uids[view.Pending[i].Key] = view.Pending[i].UID
 	}
+	maps.Copy(uids, s.virtual)
 	steps := make([]OrderStep, len(list))
 	for i, o := range list {
 		switch o.Outcome {

@@ -11,6 +11,11 @@ const (
 	VolumeUnsupported      Code = "VolumeUnsupported"
 	VolumesApart           Code = "VolumesApart"
 	DevicesUnsupported     Code = "DevicesUnsupported"
+	DeviceClaimPending     Code = "DeviceClaimPending"
+	DeviceClaimUnusable    Code = "DeviceClaimUnusable"
+	DevicesElsewhere       Code = "DevicesElsewhere"
+	DevicesMissing         Code = "DevicesMissing"
+	DeviceSearchCut        Code = "DeviceSearchCut"
 	PreferencesIgnored     Code = "PreferencesIgnored" // have: how many there are; want: how many count
 )
 
@@ -23,6 +28,11 @@ func podCodes(yield func(Doc) bool) bool {
 		yield(Doc{StorageClassMissing, "claim {have} has no volume and {want}", "An unbound claim names no storage class, or one that does not exist.", "Set storageClassName to a class that exists."}) &&
 		yield(Doc{VolumeUnsupported, "claim {have} cannot be provisioned on nodes of this cloud: {want}", "The storage class uses a driver or a topology key that no node of this cloud supports.", "Use another storage class."}) &&
 		yield(Doc{VolumesApart, "the volumes are in different places: {have}", "No node can reach all volumes of the pod at once.", "Move the volumes to one zone, or split the pod."}) &&
-		yield(Doc{DevicesUnsupported, "{have} asks for devices by ResourceClaim; {want}", "Pods with dynamic resource allocation are not planned for.", "Ask for devices as extended resources, such as nvidia.com/gpu."}) &&
+		yield(Doc{DevicesUnsupported, "{have} asks for devices by ResourceClaim; {want}", "Pods with dynamic resource allocation are not planned for.", "Ask for devices as extended resources, such as nvidia.com/gpu, or set --ignore-dra-requests=false."}) &&
+		yield(Doc{DeviceClaimPending, "the ResourceClaim of {have} is not created yet", "The resource claim controller creates the claim of a ResourceClaimTemplate shortly after its pod.", "Wait. If it stays, check that the ResourceClaimTemplate exists."}) &&
+		yield(Doc{DeviceClaimUnusable, "{have}; {want}", "A pod uses a ResourceClaim that cannot be allocated: it, or a DeviceClass it names, does not exist, or one of its selectors is faulty.", "Do what the text says; kube-scheduler cannot allocate the claim either."}) &&
+		yield(Doc{DevicesElsewhere, "the devices of {want} are on {have}", "The ResourceClaim is allocated, or another pod of the plan has it: its pods can run only where its devices are.", "Free room there, or give the pod a claim of its own with a ResourceClaimTemplate."}) &&
+		yield(Doc{DevicesMissing, "no devices are free that serve {have}", "The devices that a node has, or that its instance type is expected to have, do not serve the ResourceClaims of the pod.", "Check the selectors and the count of the claim. A new node is planned with the devices that nodes of its instance type publish, or that the cloud knows of."}) &&
+		yield(Doc{DeviceSearchCut, "the search for devices for {have} took too many steps", "There are too many ways to serve a ResourceClaim, and none was found in time.", "Split the claim, or make its selectors narrower."}) &&
 		yield(Doc{PreferencesIgnored, "has {have} entries; planning looks at {want} of them, the heaviest", "A pod has more preferences than are looked at when nodes are planned; kube-scheduler still scores by all of them.", "Nothing has to be done. Remove preferences that do not matter."})
 }

@@ -142,6 +142,13 @@ func Max(a, b Vec) Vec {
 	return larger
 }
 
+// With returns v with another number in one lane, in new memory.
+func With(v Vec, lane int, n int64) Vec {
+	changed := v.Clone()
+	changed.set(lane, n)
+	return changed
+}
+
 // Fill returns v with every lane that is zero taken from other, in new memory: how a node that has
 // not reported all of its capacity is completed from an estimate.
 func Fill(v, other Vec) Vec {

@@ -45,6 +45,14 @@ func forSpread(group, resource string) Right {
 	}
 }
 
+// forSpreadAndBuffers is the right to read workloads, which CapacityBuffers may name too.
+func forSpreadAndBuffers(resource string) Right {
+	right := forSpread(apps, resource)
+	right.For += "; the pods of CapacityBuffers that name one"
+	right.Without += ", and a CapacityBuffer that names one gets `ReadyForProvisioning=False`"
+	return right
+}
+
 // ownKinds are rights to NodePools, NodeClaims and NodeOverlays.
 func ownKinds() []Right {
 	return []Right{
@@ -52,7 +60,10 @@ func ownKinds() []Right {
 		idle(karpenter, "nodepools/status", read()...),
 		vital(karpenter, "nodeclaims", "what was bought"),
 		idle(karpenter, "nodeclaims/status", read()...),
-		idle(karpenter, "nodeoverlays", read()...),
+		{
+			Role: Core, Group: karpenter, Resource: "nodeoverlays", Verbs: read(), For: "adjusted prices and capacity (feature gate `NodeOverlay`)",
+			Without: "an error in the log, and prices and capacities are not adjusted",
+		},
 		idle(karpenter, "nodeoverlays/status", read()...),
 		{
 			Role: Core, Group: karpenter, Resource: "nodeclaims", Verbs: []string{"create"}, For: "every node begins with a NodeClaim",
@@ -82,23 +93,37 @@ func ownKinds() []Right {
 			Without: "a new NodePool never becomes ready, and nothing is bought for it: an error in the log with each attempt",
 		},
 		idle(karpenter, "nodepools/status", "update"),
-		idle(karpenter, "nodeoverlays/status", "update", "patch"),
+		{
+			Role: Core, Group: karpenter, Resource: "nodeoverlays/status", Verbs: []string{"patch"}, For: "conditions of overlays",
+			Without: "overlays are applied and have no conditions: an error in the log with each attempt",
+		},
+		idle(karpenter, "nodeoverlays/status", "update"),
 	}
 }
 
 // coreKinds are rights to what every cluster has, and to buffers.
 func coreKinds() []Right {
 	return []Right{
-		idle(buffers, "capacitybuffers", read()...),
+		{
+			Role: Core, Group: buffers, Resource: "capacitybuffers", Verbs: read(), For: "which CapacityBuffers to keep room for (gate `CapacityBuffer`)",
+			Without: "no room is kept for CapacityBuffers: a warning in the log, which names the rule; everything else works",
+		},
 		idle(buffers, "capacitybuffers/status", read()...),
-		idle(buffers, "capacitybuffers/status", "update", "patch"),
+		{
+			Role: Core, Group: buffers, Resource: "capacitybuffers/status", Verbs: []string{"patch"}, For: "replicas and conditions of CapacityBuffers",
+			Without: "room is kept, and no condition of a CapacityBuffer says so: an error in the log with each attempt",
+		},
+		idle(buffers, "capacitybuffers/status", "update"),
 		vital("", "pods", "which pods wait, and what runs where"),
 		vital("", "nodes", "where pods may run"),
 		vital("", "persistentvolumes", "where volumes can be attached"),
 		vital("", "persistentvolumeclaims", "which volumes pods mount"),
 		forSpread("", "replicationcontrollers"),
 		vital("", "namespaces", "which namespaces affinity terms select"),
-		idle("", "podtemplates", read()...),
+		{
+			Role: Core, Resource: "podtemplates", Verbs: read(), For: "the pods of CapacityBuffers that name a PodTemplate",
+			Without: "such buffers get `ReadyForProvisioning=False`, which names the rule; everything else works",
+		},
 		idle("", "events", read()...),
 		{
 			Role: Core, Resource: "events", Verbs: []string{"create"}, For: "events, which tell users why",
@@ -136,11 +161,11 @@ func otherKinds() []Right {
 		vital(storage, "volumeattachments", "volumes that a node being removed still has"),
 		vital(apps, "daemonsets", "what runs on every new node"),
 		{
-			Role: Core, Group: apps, Resource: "deployments", Verbs: read(), For: "a second controller in another namespace is found by its Deployment",
+			Role: Core, Group: apps, Resource: "deployments", Verbs: read(), For: "a second controller in another namespace is found by its Deployment; the pods of CapacityBuffers that name a Deployment",
 			Without: "a warning in the log; a second controller in another namespace is not noticed, unless its lease may be read",
 		},
-		forSpread(apps, "replicasets"),
-		forSpread(apps, "statefulsets"),
+		forSpreadAndBuffers("replicasets"),
+		forSpreadAndBuffers("statefulsets"),
 		vital(policy, "poddisruptionbudgets", "which pods may not be evicted"),
 	}
 }
@@ -173,15 +198,20 @@ func fewObjects() []Right {
 // forDRA is the right to read what pods with resource claims use.
 func forDRA(resource string) Right {
 	return Right{
-		Role: Core, Group: "resource.k8s.io", Resource: resource, Verbs: read(), Value: "settings.ignoreDRARequests=false", For: "nothing yet: no nodes are made for pods with resource claims",
-		Without: "nothing changes", Unused: true,
+		Role: Core, Group: "resource.k8s.io", Resource: resource, Verbs: read(), Value: "settings.ignoreDRARequests=false", For: "nodes for pods with resource claims (`--ignore-dra-requests=false`)",
+		Without: "with `--ignore-dra-requests=false`, an error in the log, and no nodes are made for pods with resource claims",
 	}
 }
 
 // optional are rights that values of the chart grant.
 func optional() []Right {
 	return []Right{
-		forDRA("deviceclasses"), forDRA("resourceclaims"), forDRA("resourceclaimtemplates"), forDRA("resourceslices"),
+		forDRA("deviceclasses"), forDRA("resourceclaims"),
+		{
+			Role: Core, Group: "resource.k8s.io", Resource: "resourceclaimtemplates", Verbs: read(), Value: "settings.ignoreDRARequests=false", For: "nothing yet: the claims made from them are read",
+			Without: "nothing changes", Unused: true,
+		},
+		forDRA("resourceslices"),
 		{
 			Role: Core, Resource: "pods/status", Verbs: []string{"patch"}, Value: "optionalRights.nominatePods=true", For: "the scheduler tries pods first on the node that was bought for them",
 			Without: "with `--nominate-pods`, an error in the log, and the scheduler decides alone",

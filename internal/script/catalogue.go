@@ -31,6 +31,7 @@ type machine struct {
 	offerings []catalog.Offering
 	volumes   map[string]int
 	overlaid  bool
+	resized   bool
 	unsuited  string
 }
 
@@ -82,7 +83,7 @@ func readTypes(w *World, l *Line) string {
 
 // readType performs `type`; count= makes several that differ in name alone, m-001, m-002, ….
 func readType(w *World, l *Line) string {
-	m := machine{capacity: l.Amounts(), overhead: l.Resources("overhead"), volumes: l.counts("volumes"), overlaid: l.Flag("overlaid"), unsuited: l.Text("unsuited"), offerings: l.offerings()}
+	m := machine{capacity: l.Amounts(), overhead: l.Resources("overhead"), volumes: l.counts("volumes"), overlaid: l.Flag("overlaid"), resized: l.Flag("capacity-overlaid"), unsuited: l.Text("unsuited"), offerings: l.offerings()}
 	for i := range m.offerings {
 		m.offerings[i].Available = m.offerings[i].Available && m.unsuited == ""
 	}
@@ -236,7 +237,7 @@ func (m *machine) instanceType(table resources.Table) catalog.InstanceType {
 	}
 	return catalog.InstanceType{
 		Name: m.name, Labels: labels, Capacity: table.Capacity(m.capacity), Overhead: table.Requests(m.overhead),
-		Offerings: m.offerings, VolumeLimits: m.volumes, Overlaid: m.overlaid, Unsuited: m.unsuited,
+		Offerings: m.offerings, VolumeLimits: m.volumes, Overlaid: m.overlaid, CapacityOverlaid: m.resized, Unsuited: m.unsuited,
 	}
 }
 

@@ -23,7 +23,7 @@ func describing() []Command {
 		{
 			Name: "type", Do: readType,
 			Usage: "type name=m [count=3] cpu=4 [memory=16Gi] [pods=110] [nvidia.com/gpu=1] price=0.17[@zone,…] [spot=0.06] [zones=a,b,c] [arch=amd64] [label=key:value]… " +
-				"[volumes=driver:3] [reserved=cr-1:2@a,…] [unavailable=a/spot,cr-1] [overhead=cpu:80m] [overlaid] [unsuited=WHY]",
+				"[volumes=driver:3] [reserved=cr-1:2@a,…] [unavailable=a/spot,cr-1] [overhead=cpu:80m] [overlaid] [capacity-overlaid] [unsuited=WHY]",
 			Example: "type name=c5.xlarge cpu=4 memory=8Gi pods=58 price=0.17 spot=0.06 zones=a,b reserved=cr-1:2@a unavailable=b/spot",
 		},
 		{

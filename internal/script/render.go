@@ -116,6 +116,8 @@ func (r *rendering) create(n *solve.NewNode) string {
 			value = strconv.FormatBool(n.Relaxed)
 		case "overlaid":
 			value = strconv.FormatBool(n.Overlaid)
+		case "capacity-overlaid":
+			value = strconv.FormatBool(n.CapacityOverlaid)
 		default:
 			value = "undefined"
 			if need, defined := n.Needs[Key(column)]; defined {

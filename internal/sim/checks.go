@@ -52,6 +52,8 @@ type checks struct {
 	slots    []string               // claims that were ordered for the reservation
 	holds    map[string][]time.Time // when commands of this process held a node lately
 	commands commandChecks
+
+	refilled int // how often room for buffers was launched since the cluster came to rest
 }
 
 func newChecks(w *World) checks {

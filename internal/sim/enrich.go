@@ -49,6 +49,10 @@ func enrich(c *Config) {
 	if m.chance(0.25) {
 		m.reservation()
 	}
+	m.Rand = rand.New(rand.NewPCG(c.Seed, 0x1e4d))
+	if c.Reserved != nil && m.chance(0.4) {
+		m.change("cloud: an instance of the reservation is taken back", (*World).reclaimReserved)
+	}
 	slices.SortStableFunc(c.Changes, func(a, b Change) int { return int(a.At - b.At) })
 }
 

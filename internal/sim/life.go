@@ -283,7 +283,7 @@ func (p *process) orphanFacts(list []cloud.Instance) lifecycle.OrphanFacts {
 // interruptions handles the notices of the cloud. One is removed once it was handled, so that a crash repeats it.
 func (p *process) interruptions() {
 	for len(p.w.market.notices) > 0 && p.synced {
-		notice := interruption.Notice{Kind: interruption.SpotInterrupted, Instance: p.w.market.notices[0], Text: "its instance will be interrupted"}
+		notice := p.w.market.noticeOf(p.w.market.notices[0])
 		for _, name := range p.w.api.claimNames() {
 			if claim := p.w.api.claims[name]; claim != nil && claim.Status.ProviderID == notice.Instance {
 				p.w.checks.noticed[notice.Instance] = true
@@ -303,7 +303,8 @@ func (p *process) performInterruption(claim *karpv1.NodeClaim, effects []interru
 		case interruption.MarkSpotUnavailable:
 			p.w.market.markUnavailable(offering(e.InstanceType, e.Zone, karpv1.CapacityTypeSpot))
 		case interruption.CountRisk: // the market of a run recommends nothing
-		case interruption.MarkReservationUnavailable: // the reservation of a run is never interrupted
+		case interruption.MarkReservationUnavailable:
+			p.w.market.reservationOut()
 		case interruption.AdvanceDeadline:
 			if next := claim.DeepCopy(); drain.AdvanceDeadline(next, e.Deadline) {
 				p.write(func() { p.w.api.put(next) })

@@ -201,6 +201,7 @@ func (c *checks) end() {
 			c.w.broken("G14", "%d pods of %s do not run: %s", missing, name, strings.Join(silent, " "))
 		}
 	}
+	c.holdBuffers()
 	if rest := c.w.now.Sub(c.last); c.w.config.Quiet > restBefore && rest < restBefore && !c.w.expires() && c.last.Sub(c.stirred) > stirs {
 		c.w.broken("no oscillation", "the last move was %s before the end: %s", rest, fmt.Sprint(c.w.stats.Moves))
 	}

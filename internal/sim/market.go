@@ -9,6 +9,7 @@ import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
+	"github.com/dovetail-sh/dovetail/internal/interruption"
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
@@ -26,7 +27,8 @@ type Reservation struct {
 type reservation struct {
 	Reservation
 
-	foreign int // instances that others run in it
+	foreign int       // instances that others run in it
+	out     time.Time // until then it is out of plans, because it was interrupted
 }
 
 // open returns the state of a reservation in which nothing runs.
@@ -54,7 +56,9 @@ func (m *simCloud) reservedOffers(machine *Machine, zones ...string) []catalog.O
 			o.Takers = append(o.Takers, string(i.uid))
 		}
 	}
-	o.Remaining = max(0, o.Remaining)
+	if o.Remaining = max(0, o.Remaining); m.w.now.Before(r.out) {
+		o.Remaining = 0
+	}
 	return []catalog.Offering{o}
 }
 
@@ -75,6 +79,33 @@ func (w *World) useReservation() {
 	}
 	set(min(1, r.Instances))
 	w.after(w.between(2*time.Minute, 20*time.Minute), func() { set(0) })
+}
+
+// reclaimReserved has the lender of an interruptible reservation take one instance back, and its slot with it.
+func (w *World) reclaimReserved() {
+	for _, i := range w.market.running() {
+		if i.reservation != "" {
+			w.market.reserved.Instances--
+			w.market.interrupt(i)
+			w.market.types = nil
+			return
+		}
+	}
+}
+
+// reservationOut takes the reservation out of plans until it is looked up again, a minute later.
+func (m *simCloud) reservationOut() {
+	m.reserved.out, m.types = m.w.now.Add(time.Minute), nil
+	m.w.after(time.Minute, func() { m.types = nil })
+}
+
+// noticeOf is what the cloud says of an instance that it takes back.
+func (m *simCloud) noticeOf(id string) interruption.Notice {
+	kind := interruption.SpotInterrupted
+	if i := m.byID[id]; i != nil && i.reservation != "" {
+		kind = interruption.ReservationInterrupted
+	}
+	return interruption.Notice{Kind: kind, Instance: id, Text: "its instance will be interrupted"}
 }
 
 // changeSpotPrices moves the spot price of every machine, also for the instances that run.

@@ -72,6 +72,7 @@ type process struct {
 	answers      disrupt.Answers
 	launches     provision.LaunchBackoff
 	state        provision.State
+	bufferShort  bool // nodes that are up have no room for some virtual pod
 	slots        execute.Slots
 	moveOutcomes disrupt.OutcomeHistory
 	window       provision.Window // of triggers of a plan
@@ -121,6 +122,7 @@ func (w *World) boot() {
 		Now: func() time.Time { return w.now }, Wake: p.requestPlan,
 	})
 	_ = p.store.Watch(context.Background(), informers{p}) // ours never fail
+	p.resolveBuffers()
 	w.process = p
 	for k := range kinds {
 		p.seen[k] = map[string]client.Object{}
@@ -132,7 +134,7 @@ func (w *World) boot() {
 	}
 	p.every(cmp.Or(w.config.Every, command.PassInterval), p.runDisruptionPass)
 	p.every(provision.ReplanInterval, func() {
-		if p.synced && p.store.Waiting() > 0 {
+		if p.synced && (p.store.Waiting() > 0 || p.bufferShort) {
 			p.requestPlan(provision.Retrigger)
 		}
 	})

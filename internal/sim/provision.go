@@ -59,10 +59,10 @@ func (p *process) provision() {
 		return
 	}
 	view := p.store.Snapshot(p.types())
-	if len(view.Pods) == 0 {
+	if len(view.Pods)+len(view.Virtual) == 0 {
 		return
 	}
-	plan := p.plan(view)
+	plan, round := p.plan(view)
 	for _, u := range plan.Unplaced {
 		if len(u.Why) > 0 {
 			p.recordReason("pod/"+u.Pod.Name, u.Why[0])
@@ -76,6 +76,13 @@ func (p *process) provision() {
 	bound := func(key cluster.PodKey) bool { pod := p.store.Pod(key); return pod != nil && pod.Spec.NodeName != "" }
 	for _, e := range p.state.ObserveBinds(view.Snapshot, plan.Bind, bound, p.w.now, nomination()) {
 		p.recordEvent("pod/"+e.Pod.Name, e.Event.Text)
+	}
+	virtual, planned := round.Virtual()
+	if planned {
+		p.recordBuffers(view, virtual)
+	}
+	if len(plan.Create) == 0 {
+		plan = virtual
 	}
 	if len(plan.Create) == 0 {
 		return
@@ -94,11 +101,15 @@ func (p *process) provision() {
 			p.requestPlan(provision.Retrigger)
 		}
 	}
+	if !planned && slices.ContainsFunc(results, func(r provision.OrderResult) bool { return r.Outcome == provision.Created }) {
+		p.planned = look{rev: -1}
+		p.requestPlan(provision.Retrigger)
+	}
 }
 
 // plan makes a plan. One that breaks a rule is a violation, although the controller would make another.
-func (p *process) plan(view store.View) solve.Plan {
-	round := p.state.Begin(provision.Request{View: view.Snapshot, Pods: view.Pods, PlannedNodes: view.PlannedNodes, Policy: p.w.config.Policy})
+func (p *process) plan(view store.View) (solve.Plan, *provision.Round) {
+	round := p.state.Begin(provision.Request{View: view.Snapshot, Pods: view.Pods, Virtual: view.Virtual, PlannedNodes: view.PlannedNodes, Policy: p.w.config.Policy})
 	for {
 		problem := round.Problem()
 		if p.w.config.Log != nil {
@@ -111,7 +122,7 @@ func (p *process) plan(view store.View) solve.Plan {
 			p.w.broken("plan", "%s", fault)
 		}
 		if plan, done := round.Take(answer, p.w.now); done {
-			return plan
+			return plan, round
 		}
 	}
 }

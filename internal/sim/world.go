@@ -24,6 +24,7 @@ type Config struct {
 	Machines []Machine
 	Pools    []*karpv1.NodePool
 	Apps     []App
+	Buffers  []Buffer
 	Daemons  bool
 	Changes  []Change // what people and the world do, and when
 

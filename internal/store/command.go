@@ -9,6 +9,7 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
 // SetCommanded records whether a node is part of a running command. Until SetRemoving is called too, its pods need
@@ -101,6 +102,23 @@ func (s *Store) Changes() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.changes
+}
+
+// RecordPriceChange counts as a change: prices or sizes of instance types are others, so other nodes may be worth
+// removing.
+func (s *Store) RecordPriceChange() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.changes++
+}
+
+// Lanes returns the table of resources, with a lane for each of these names. Vectors that are written with it are valid
+// in all later snapshots: lanes never move.
+func (s *Store) Lanes(names ...corev1.ResourceName) resources.Table {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.opts.Lanes = s.reader.AddResources(names...)
+	return s.opts.Lanes
 }
 
 // isDisplaced reports whether a pod runs on a terminating node.

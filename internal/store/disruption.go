@@ -23,7 +23,7 @@ func (s *Store) Disruption(types map[string][]catalog.InstanceType) cluster.Disr
 	now := s.opts.Now()
 	sizes := newIndex(types)
 	frozen := s.snapshot(types, sizes, now)
-	v := cluster.DisruptionView{Now: now, Pools: map[string]cluster.ManagedPool{}, Cluster: frozen.Snapshot, PodsToPlace: frozen.Pods}
+	v := cluster.DisruptionView{Now: now, Pools: map[string]cluster.ManagedPool{}, Cluster: frozen.Snapshot, PodsToPlace: slices.Concat(frozen.Pods, frozen.Virtual)}
 	for pod, node := range frozen.PlannedNodes {
 		v.PlannedBinds = append(v.PlannedBinds, cluster.Bind{Pod: pod, Node: node})
 	}

@@ -284,4 +284,7 @@ func (s *Store) onOwner(obj client.Object, gone bool) {
 	for _, slot := range s.waiting {
 		slot.valid = false
 	}
+	for _, slot := range s.virtual {
+		slot.valid = false
+	}
 }

@@ -106,6 +106,7 @@ func (s *Store) place(key string) *place {
 func (s *Store) setNode(name string, node *corev1.Node) {
 	old := s.nodes[name]
 	s.changes++
+	s.requestRefill()
 	before, after := "", ""
 	if old != nil {
 		before = old.Spec.ProviderID

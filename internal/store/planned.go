@@ -229,7 +229,7 @@ func (s *Store) NeedsPlace(key cluster.PodKey) bool {
 	defer s.mu.Unlock()
 	slot := s.pods[key]
 	if slot == nil || slot.pod.Spec.NodeName == "" {
-		return slot != nil
+		return slot != nil || s.virtual[key] != nil
 	}
 	p := s.places[s.placeKeys[slot.pod.Spec.NodeName]]
 	return p == nil || s.orphaned(p) || p.node != nil && p.node.DeletionTimestamp != nil || p.claim != nil &&

@@ -48,6 +48,9 @@ func (s *Store) setPod(key podKey, pod *corev1.Pod) {
 	s.pods[key] = slot
 	s.noteDaemonPod(pod)
 	s.updateCountedNode(key, slot)
+	if slot.countedNode != "" && (old == nil || old.countedNode != slot.countedNode) {
+		s.requestRefill()
+	}
 }
 
 // reportBound calls OnBound for a planned pod that has just been bound.

@@ -23,6 +23,9 @@ type View struct {
 	Ignored []cluster.Pod // pending, but cannot be planned for (3.4); their shape says why
 	Pending int           // pending pods among Pods
 
+	Virtual        []cluster.Pod // pods that CapacityBuffers keep room for; they are placed after Pods
+	InvalidVirtual []cluster.Pod // those that cannot be planned for; their shape says why
+
 	PlannedNodes        map[cluster.PodKey]string // node where an earlier plan placed some of Pods
 	AwaitingReplacement map[cluster.PodKey]bool   // some of Pods: their nodes wait for replacements, and stay if those fail
 }
@@ -94,6 +97,7 @@ func (s *Store) snapshot(types map[string][]catalog.InstanceType, sizes index, n
 			parts.Pending = append(parts.Pending, pod)
 		}
 	}
+	virtual, invalidVirtual := s.readVirtual()
 	// In order, since the reader may meet resources for the first time here too.
 	for _, uid := range slices.Sorted(maps.Keys(s.daemons)) {
 		if d := s.daemons[uid]; d.set != nil {
@@ -105,13 +109,20 @@ func (s *Store) snapshot(types map[string][]catalog.InstanceType, sizes index, n
 		u := used[name]
 		parts.Pools = append(parts.Pools, s.reader.Pool(s.pools[name].effective, types[name], u.list(s.reader.Table()), u.nodes))
 	}
+	if s.opts.Devices {
+		parts.Devices = s.devices.list()
+	}
 	view.Snapshot = s.reader.Snapshot(parts)
 	slices.SortFunc(view.Ignored, func(a, b cluster.Pod) int { return a.Key.Compare(b.Key) })
 	view.Pending = len(view.Snapshot.Pending)
 	view.Pods = append(view.Pods, view.Snapshot.Pending...)
 	slices.SortFunc(view.Pods, func(a, b cluster.Pod) int { return strings.Compare(a.Key.String(), b.Key.String()) })
-	s.restorePlannedClaims(view.Pods)
-	view.PlannedNodes = s.keepPlannedClaims(view.Pods, names)
+	planned := view.Pods
+	if view.Virtual, view.InvalidVirtual = virtual, invalidVirtual; len(virtual) > 0 {
+		planned = slices.Concat(view.Pods, virtual)
+	}
+	s.restorePlannedClaims(planned)
+	view.PlannedNodes = s.keepPlannedClaims(planned, names)
 	return view
 }
 
@@ -138,6 +149,12 @@ func (s *Store) readChanged() {
 	}
 	// any order: lanes are put in order below
 	for _, slot := range s.waiting {
+		if !slot.valid {
+			s.readPod(slot)
+		}
+	}
+	// any order: lanes are put in order below
+	for _, slot := range s.virtual {
 		if !slot.valid {
 			s.readPod(slot)
 		}
@@ -208,7 +225,7 @@ func (s *Store) renewReader() {
 		table := s.reader.Table()
 		s.opts.Lanes = table
 		s.reader = s.newReader()
-	case s.reader.Len() > few+share*len(s.pods):
+	case s.reader.Len() > few+share*(len(s.pods)+len(s.virtual)):
 		s.reader = s.reader.Renew()
 	default:
 		return
@@ -222,6 +239,9 @@ func (s *Store) invalidateReads() {
 		p.valid = false
 	}
 	for _, slot := range s.waiting {
+		slot.valid = false
+	}
+	for _, slot := range s.virtual {
 		slot.valid = false
 	}
 }

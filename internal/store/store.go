@@ -27,6 +27,7 @@ type Options struct {
 	Strict        bool // manifests are read without leniencies
 	CostManaged   bool // gate PodDeletionCostManagement
 	DefaultSpread []corev1.TopologySpreadConstraint
+	Devices       bool // pods with ResourceClaims are planned for (DR-01)
 	Now           func() time.Time
 
 	Self             podKey // the pod that this process is, as far as known
@@ -71,6 +72,7 @@ type Store struct {
 	budgets     map[podKey]*policyv1.PodDisruptionBudget
 	namespaces  map[string]map[string]string
 	owners      owners
+	devices     deviceObjects
 
 	unwatched       map[string]time.Time              // created claims that the watch has not delivered yet, until when they count
 	planned         map[string][]podKey               // pods that a claim was created for, by claim
@@ -83,6 +85,8 @@ type Store struct {
 	incompleteSince time.Time // since when the cache has been incomplete; zero if it is complete
 
 	reboots map[types.UID][]time.Time // when reboots of claims were requested
+
+	virtual map[podKey]*podSlot // pods that CapacityBuffers keep room for; the API server has none of them
 }
 
 type podKey = cluster.PodKey
@@ -149,7 +153,7 @@ func New(o Options) *Store {
 		byProvider: map[string]*providerObjects{}, places: map[string]*place{}, placeKeys: map[string]string{},
 		pods: map[podKey]*podSlot{}, onNode: map[string]map[podKey]*podSlot{}, waiting: map[podKey]*podSlot{}, nearlyBound: map[podKey]*podSlot{},
 		daemons: map[types.UID]*daemon{}, ranges: map[string]map[string]*corev1.LimitRange{}, defaults: map[string]corev1.ResourceList{}, csi: map[string]*storagev1.CSINode{}, volumes: newVolumes(),
-		budgets: map[podKey]*policyv1.PodDisruptionBudget{}, namespaces: map[string]map[string]string{}, owners: newOwners(),
+		budgets: map[podKey]*policyv1.PodDisruptionBudget{}, namespaces: map[string]map[string]string{}, owners: newOwners(), devices: newDeviceObjects(),
 		unwatched: map[string]time.Time{}, planned: map[string][]podKey{}, ordered: map[string]uint64{}, plannedClaims: map[podKey]string{}, recalledPods: map[string][]uint32{}, altered: map[string]bool{},
 		lastTypes: map[string][]catalog.InstanceType{}, reserved: map[*reservation]bool{},
 		reboots: map[types.UID][]time.Time{},
@@ -170,6 +174,7 @@ func (s *Store) newReader() *cluster.Reader {
 		DefaultSpread:       s.opts.DefaultSpread,
 		SelectorOf:          s.owners.selectorOf,
 		DeletionCostManaged: s.opts.CostManaged,
+		Devices:             s.opts.Devices,
 	})
 }
 

@@ -127,10 +127,10 @@ settings.strictCompatibility=true                                          STRIC
 settings.schedulerConfig=a: b                                              SCHEDULER_CONFIG a: b
 settings.featureGates.nodeRepair=true                                      NodeRepair=true
 settings.featureGates.reservedCapacity=false                               ReservedCapacity=false
-settings.featureGates.nodeOverlay=true                                     NodeOverlay=true
+settings.featureGates.nodeOverlay=false                                    NodeOverlay=false
 settings.featureGates.spotToSpotConsolidation=true                         SpotToSpotConsolidation=true
 settings.featureGates.staticCapacity=true                                  StaticCapacity=true
-settings.featureGates.capacityBuffer=true                                  CapacityBuffer=true
+settings.featureGates.capacityBuffer=false                                 CapacityBuffer=false
 settings.featureGates.terminateFirstDrift=true                             TerminateFirstDrift=true
 settings.featureGates.terminateFirstRepair=true                            TerminateFirstRepair=true
 settings.featureGates.podDeletionCostManagement=true                       PodDeletionCostManagement=true

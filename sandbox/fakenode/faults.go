@@ -46,6 +46,8 @@ type Fault struct {
 	MemoryLoss float64 `json:"memoryLoss,omitempty"`
 	// Without are resources that the node does not report, as when a device plugin fails.
 	Without []corev1.ResourceName `json:"without,omitempty"`
+	// Devices are resources that the node reports in addition, as when a device plugin runs. This is no fault.
+	Devices corev1.ResourceList `json:"devices,omitempty"`
 	// Zero are resources that the node reports as 0.
 	Zero []corev1.ResourceName `json:"zero,omitempty"`
 	// Conditions of the node by type, such as those of a node monitoring agent.
@@ -75,6 +77,14 @@ func (f Fault) with(g Fault) Fault {
 	f.MemoryLoss += g.MemoryLoss
 	f.Without = append(slices.Clip(f.Without), g.Without...)
 	f.Zero = append(slices.Clip(f.Zero), g.Zero...)
+	if len(g.Devices) > 0 {
+		both := f.Devices.DeepCopy()
+		if both == nil {
+			both = corev1.ResourceList{}
+		}
+		maps.Copy(both, g.Devices)
+		f.Devices = both
+	}
 	if len(g.Conditions) > 0 {
 		both := map[corev1.NodeConditionType]corev1.ConditionStatus{}
 		maps.Copy(both, f.Conditions)

@@ -92,6 +92,8 @@ func (o Options) resources(f facts) (capacity, allocatable corev1.ResourceList) 
 	machine := f.instance.withStorage(f.config)
 	capacity = Capacity(machine, f.config, loss)
 	allocatable = Allocatable(machine, capacity, f.config)
+	maps.Copy(capacity, f.fault.Devices)
+	maps.Copy(allocatable, f.fault.Devices)
 	for _, name := range f.fault.Without {
 		delete(capacity, name)
 		delete(allocatable, name)

@@ -26,7 +26,6 @@ package flow
 //   - F11: the tests of package disrupt have a reservation that is full.
 //   - P03, P05: prices are read every few hours, and at the start before a test could look. Package disrupt
 //     has prices that jump, and packages disrupt and controller a leader that has none yet.
-//   - P04: prices of NodeOverlays are not used yet.
 //   - H05: needs a second cluster on the same queue. Package interrupt has foreign messages.
 //   - LC-05, LC-34, LC-45, LC-48, LC-61: nobody sees these from outside. The spec of a claim cannot change, so its
 //     generation never does; the rest is inside the controller. Unit tests.

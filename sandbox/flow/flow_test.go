@@ -53,8 +53,15 @@ type flow struct {
 // nodes with them, and all invariants must have held.
 func newFlow(t *testing.T, m mode) *flow {
 	t.Helper()
-	c := all.enter(t, m)
-	f := &flow{T: t, cluster: c, namespace: c.server.Namespace(t)}
+	f := begin(t, all.enter(t, m), nil)
+	f.faulty = m == crash
+	return f
+}
+
+// begin makes the objects of a test in a cluster where it has a place, with a controller of its own or that of the cluster.
+func begin(t *testing.T, c *cluster, own *world.Controller) *flow {
+	t.Helper()
+	f := &flow{T: t, cluster: c, namespace: c.server.Namespace(t), own: own}
 	f.name = strings.TrimPrefix(f.namespace, "test")
 	f.name = "p" + strings.Trim(f.name[max(0, len(f.name)-25):], "-")
 	t.Cleanup(func() {
@@ -63,7 +70,6 @@ func newFlow(t *testing.T, m mode) *flow {
 		}
 	})
 	t.Cleanup(f.leave)
-	f.faulty = m == crash
 	t.Cleanup(f.settle)
 	f.create(f.class())
 	return f

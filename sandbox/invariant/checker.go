@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	autoscalingv1beta1 "github.com/dovetail-sh/dovetail/api/autoscaling/v1beta1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu"
 )
@@ -121,7 +122,8 @@ type Checker struct {
 	pods      map[types.UID]*pod
 	budgets   map[types.NamespacedName]*policyv1.PodDisruptionBudget
 	pools     map[string]*karpv1.NodePool
-	events    map[string]bool // kind, namespace and name of objects that somebody said something about
+	buffers   map[types.UID]int32 // for how many pods room was kept at most
+	events    map[string]bool     // kind, namespace and name of objects that somebody said something about
 	instances map[string]awsemu.InstanceView
 	rates     map[string][]time.Time
 	matching  matching
@@ -163,7 +165,7 @@ func New(o Options) *Checker {
 	return &Checker{
 		options: o, seen: map[string]bool{}, since: map[string]time.Time{}, history: map[string][]string{},
 		claims: map[string]*claim{}, nodes: map[string]*corev1.Node{}, pods: map[types.UID]*pod{},
-		budgets: map[types.NamespacedName]*policyv1.PodDisruptionBudget{}, pools: map[string]*karpv1.NodePool{}, events: map[string]bool{},
+		budgets: map[types.NamespacedName]*policyv1.PodDisruptionBudget{}, pools: map[string]*karpv1.NodePool{}, buffers: map[types.UID]int32{}, events: map[string]bool{},
 		instances: map[string]awsemu.InstanceView{}, rates: map[string][]time.Time{}, matching: newMatching(),
 	}
 }
@@ -241,6 +243,10 @@ func (c *Checker) Object(at time.Time, kind Kind, obj client.Object) {
 			delete(c.budgets, key)
 		} else {
 			c.budgets[key] = o
+		}
+	case *autoscalingv1beta1.CapacityBuffer:
+		if n := o.Status.Replicas; n != nil {
+			c.buffers[o.UID] = max(c.buffers[o.UID], *n)
 		}
 	case *eventsv1.Event:
 		c.eventSeen(at, kind, o)

@@ -67,7 +67,7 @@ func (m *matching) release(claim types.UID) {
 // one pod has two claims. A claim is in flight until it is initialized, deleted, or failed. Pods that
 // select a pool by its label count for that pool alone, all others for every pool. Claims of static
 // pools and those without a pool have other causes, and so has the replacement of a disrupted node, for
-// which the pods on that node count.
+// which the pods on that node count. Each pod of a CapacityBuffer counts as one that needs a place.
 func (c *Checker) checkDemand(at time.Time) {
 	for _, now := range c.claims {
 		if now.judged || at.Sub(now.seen) < c.options.Limits.Settle {
@@ -99,6 +99,12 @@ func (c *Checker) reasons(pool string, now *claim) []types.UID {
 		}
 		if p.gone.IsZero() && needsPlace(p.Pod) || now.seen.Sub(p.wanted) < recently && !p.wanted.IsZero() || c.displaced(p.Pod) {
 			list = append(list, uid)
+		}
+	}
+	// The pods of CapacityBuffers are no objects. Which pools they may use is not known here.
+	for buffer, n := range c.buffers {
+		for i := range n {
+			list = append(list, types.UID(fmt.Sprintf("%s/%d", buffer, i)))
 		}
 	}
 	return list

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	autoscalingv1beta1 "github.com/dovetail-sh/dovetail/api/autoscaling/v1beta1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/sandbox/apiproxy"
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu"
@@ -39,6 +40,7 @@ func (c *Checker) Follow(ctx context.Context, s Sources) {
 		list   client.ObjectList
 	}{
 		{&karpv1.NodePool{}, &karpv1.NodePoolList{}}, // first: claims are judged by their pool
+		{&autoscalingv1beta1.CapacityBuffer{}, &autoscalingv1beta1.CapacityBufferList{}},
 		{&corev1.Pod{}, &corev1.PodList{}},
 		{&corev1.Node{}, &corev1.NodeList{}},
 		{&policyv1.PodDisruptionBudget{}, &policyv1.PodDisruptionBudgetList{}},

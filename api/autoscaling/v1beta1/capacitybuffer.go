@@ -16,6 +16,13 @@ const (
 	ConditionProvisioning         = "Provisioning"
 )
 
+// Annotations of the pods that planning keeps room for. Such pods exist only in memory.
+const (
+	AnnotationFakePod         = "karpenter.sh/capacity-buffer-fake-pod"
+	AnnotationBufferName      = "karpenter.sh/capacity-buffer-name"
+	AnnotationBufferNamespace = "karpenter.sh/capacity-buffer-namespace"
+)
+
 // GroupVersion is the version this package describes.
 func GroupVersion() schema.GroupVersion {
 	return schema.GroupVersion{Group: "autoscaling.x-k8s.io", Version: "v1beta1"}

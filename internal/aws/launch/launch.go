@@ -87,6 +87,7 @@ type Request struct {
 	Claim *karpv1.NodeClaim
 	Class *awsv1.EC2NodeClass    // effective, with its status
 	Types []catalog.InstanceType // all that the class has; shared, not changed
+	Lanes resources.Table        // of the types, where NodeOverlays add resources; the zero Table: those of the catalogue
 }
 
 // Result is what was launched.
@@ -133,7 +134,11 @@ func New(o Options) *Launcher {
 // Launch launches the instance of a claim. Every error is a *cloud.Error; NoCapacity means that everything the claim
 // allows was tried.
 func (l *Launcher) Launch(ctx context.Context, r Request) (Result, error) {
-	w, err := readClaim(r.Claim, l.o.Catalog.Lanes())
+	lanes := r.Lanes
+	if lanes.Len() < l.o.Catalog.Lanes().Len() {
+		lanes = l.o.Catalog.Lanes()
+	}
+	w, err := readClaim(r.Claim, lanes)
 	if err != nil {
 		return Result{}, err
 	}

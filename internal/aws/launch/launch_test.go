@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
@@ -21,6 +22,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/aws/offering"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
 // inBubble runs a test with its own clock.
@@ -364,4 +366,31 @@ func TestFM_A15_UserDataTooLong(t *testing.T) {
 			t.Errorf("%v, calls %v", err, l.calls)
 		}
 	})
+}
+
+// A resource that a NodeOverlay adds fits if the table of the request has it, and nowhere otherwise.
+func TestOV_22_RequestsOfAddedResources(t *testing.T) {
+	t.Parallel()
+	const device = "example.com/device"
+	larger := lanes().Extend(device)
+	lane, _ := larger.Lane(device)
+	with := kind("m5.large", onDemand("a", 0.1))
+	with.Capacity = resources.With(with.Capacity, lane, 3)
+	for name, tc := range map[string]struct {
+		asks string
+		fits bool
+	}{"as much as there is": {"3", true}, "more": {"4", false}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t, with, kind("c5.large", onDemand("a", 0.01)))
+			claim := nodeClaim("x")
+			claim.Spec.Resources.Requests[device] = resource.MustParse(tc.asks)
+			r := l.request(claim)
+			r.Lanes = larger
+			result, err := l.Launch(t.Context(), r)
+			if tc.fits && (err != nil || result.Type != "m5.large") || !tc.fits && !cloud.Is(err, cloud.NoCapacity) {
+				t.Errorf("launched %q, error %v", result.Type, err)
+			}
+		})
+	}
 }

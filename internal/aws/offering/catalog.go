@@ -43,6 +43,7 @@ type Options struct {
 	Region       string
 	Settings     config.AWS // memory overhead, reserved interfaces, gate NodeClassCEL
 	Reserved     bool       // gate ReservedCapacity
+	Devices      bool       // types say which devices DRA drivers will publish for them (DR-07)
 	Now          func() time.Time
 
 	// Shifted reports whether a zone, by id, is shifted away from.

@@ -40,7 +40,7 @@ func (c *Catalog) refreshOfferings(s *shape) []catalog.InstanceType {
 	changed := len(list) != len(s.list)
 	for i := range list {
 		t := &s.types[i]
-		list[i] = catalog.InstanceType{Name: s.region.machines[i].name, Labels: s.labels[i], Capacity: t.capacity, Overhead: t.overhead, Unsuited: t.unsuited}
+		list[i] = catalog.InstanceType{Name: s.region.machines[i].name, Labels: s.labels[i], Capacity: t.capacity, Overhead: t.overhead, Unsuited: t.unsuited, Devices: t.devices}
 		seller.writeOfferings(i)
 		if len(s.list) == len(list) && slices.EqualFunc(s.list[i].Offerings, seller.buffer, equal) {
 			list[i].Offerings = s.list[i].Offerings

@@ -43,6 +43,7 @@ type shape struct {
 type size struct {
 	capacity, overhead resources.Vec
 	unsuited           string // why the class cannot launch it; empty: an image fits and the class has no objection
+	devices            []catalog.DevicePool
 }
 
 // launchPlace is one way to launch in one place: a zone, or one partition of a placement group there.
@@ -81,6 +82,9 @@ func (c *Catalog) newShape(class *awsv1.EC2NodeClass, override *runtime.RawExten
 		t.capacity, t.overhead, err = sizer.size(m)
 		if t.unsuited = fitter.objection(m, s.labels[i]); err != nil {
 			t.unsuited = "an expression in spec.kubelet fails for it: " + err.Error()
+		}
+		if c.options.Devices {
+			t.devices = m.devicePools()
 		}
 	}
 	if before != nil && before.region == s.region {

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cloud/adopt"
 	"github.com/dovetail-sh/dovetail/internal/cloud/directory"
@@ -88,7 +89,7 @@ type Reporter interface {
 	Flips(obj client.Object, flips []condition.Flip)
 }
 
-// Options are what a Cloud needs. All but the last two have to be set.
+// Options are what a Cloud needs. All but the last three have to be set.
 type Options struct {
 	Config  config.Config
 	Version string        // of this program, for the user agent
@@ -105,4 +106,7 @@ type Options struct {
 	// OverlayPrices are prices that NodeOverlays give to types without one; the version rises when they
 	// change. Nil: none.
 	OverlayPrices func() (prices map[string]float64, version uint64)
+	// Overlaid returns the instance types for the launch of a claim as NodeOverlays make them. The table has lanes for
+	// what they add; the zero Table: they add nothing. Nil: there are none.
+	Overlaid func(ctx context.Context, claim *karpv1.NodeClaim, types []catalog.InstanceType) ([]catalog.InstanceType, resources.Table, error)
 }

@@ -12,10 +12,12 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	"github.com/dovetail-sh/dovetail/internal/controller/write"
@@ -246,6 +248,9 @@ func (d *Disruption) offers(ctx context.Context) map[string][]catalog.InstanceTy
 		list, err := d.Cloud.Types(ctx, pool)
 		loop.RecordProgress(ctx)
 		if err != nil {
+			if errors.Is(err, cloud.ErrUnevaluated) {
+				log.FromContext(ctx).Error(err, "skipping, NodeOverlays are not evaluated yet", "NodePool", pool.Name)
+			}
 			continue
 		}
 		if d.LaunchBackoff != nil {

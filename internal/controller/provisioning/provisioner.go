@@ -3,6 +3,8 @@ package provisioning
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +14,7 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/check"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/controller/loop"
@@ -72,6 +75,9 @@ type Provisioner struct {
 	// Planned is called with the pods that a plan places and those that it does not. It may be nil.
 	Planned func(placed, refused []cluster.PodKey)
 
+	// BuffersPlanned is called with the plan for the pods of CapacityBuffers, once there are any. It may be nil.
+	BuffersPlanned func(view *cluster.Snapshot, plan solve.Plan, invalid []cluster.Pod)
+
 	checkPlan func(solve.Problem, solve.Plan) []check.Violation // nil: check.Plan; tests make it refuse
 
 	refusalsLogged map[cluster.PodKey]loggedReason // of the last plan
@@ -82,6 +88,8 @@ type Provisioner struct {
 	warnedIgnored     preferenceWarnings // for pods with more preferences than are evaluated
 
 	state provision.State // what it carries from one plan to the next
+
+	bufferShort atomic.Bool // the last plan found no room on nodes that are up for some pod of a CapacityBuffer
 }
 
 // NeedLeaderElection says that only the leader plans.
@@ -138,7 +146,7 @@ func (p *Provisioner) triggerWhilePending(ctx context.Context) {
 					"waiting on cluster sync; nothing is planned until then", "missing", missing, "duration", late.Round(time.Second).String())
 			}
 			p.Metrics.ClusterStateNodes.WithLabelValues().Set(float64(p.Store.Len()))
-			if p.Store.Waiting() > 0 {
+			if p.Store.Waiting() > 0 || p.bufferShort.Load() {
 				p.Batcher.Trigger(provision.Retrigger)
 			}
 		}
@@ -164,25 +172,39 @@ func (p *Provisioner) Pass(ctx context.Context) {
 	view := p.Store.Snapshot(offers)
 	p.reportIgnored(ctx, view.Ignored)
 	p.Metrics.SchedulerIgnoredPods.WithLabelValues().Set(float64(len(view.Ignored)))
-	if len(view.Pods) == 0 {
+	if len(view.Pods)+len(view.Virtual) == 0 {
 		p.setPlanMetrics(view, solve.Plan{})
+		p.recordBuffers(view, solve.Plan{})
 		return
 	}
-	level := 0
-	if p.allSeenBefore(view.Pods) {
-		level = 1
+	if len(view.Pods) > 0 {
+		level := 0
+		if p.allSeenBefore(view.Pods) {
+			level = 1
+		}
+		log.FromContext(ctx).V(level).Info("found provisionable pod(s)", "Pods", firstPods(view.Pods), "duration", p.Now().Sub(start).Round(time.Microsecond).String())
 	}
-	log.FromContext(ctx).V(level).Info("found provisionable pod(s)", "Pods", firstPods(view.Pods), "duration", p.Now().Sub(start).Round(time.Microsecond).String())
 	p.warnOfPreferences(ctx, view.Snapshot.Pending)
 	p.reportIgnoredPreferences(view.Snapshot.Pending)
-	plan := p.planWithin(ctx, view)
+	plan, round := p.planWithin(ctx, view)
 	p.setPlanMetrics(view, plan)
-	if p.Journal != nil {
+	if p.Journal != nil && len(view.Pods) > 0 {
 		p.Journal.Planned(plan, p.Now())
 	}
 	p.reportUnplaced(ctx, view, plan)
 	p.nominatePods(view, plan)
 	p.reportUnbound(view, plan.Bind)
+	virtual, planned := round.Virtual()
+	if planned {
+		p.recordBuffers(view, virtual)
+		if p.Journal != nil && len(virtual.Create) > 0 {
+			p.Journal.Planned(virtual, p.Now())
+		}
+	}
+	forBuffers := len(plan.Create) == 0
+	if forBuffers { // no plan launches nodes for both
+		plan = virtual
+	}
 	if len(plan.Create) == 0 {
 		return
 	}
@@ -195,13 +217,16 @@ func (p *Provisioner) Pass(ctx context.Context) {
 	if small > 0 {
 		log.FromContext(ctx).Info("node(s) came up smaller than planned, without room for the pod(s) they were bought for; these need others", "pods", small, "nodes", listFew(nodes))
 	}
-	if n := p.state.Displaced(plan, view.PlannedNodes); n > 0 {
+	if n := p.state.Displaced(plan, view.PlannedNodes); n > 0 && !forBuffers { // of a buffer this is what the room is for
 		log.FromContext(ctx).Info("other pods were scheduled where pod(s) were expected; these need new nodes", "pods", n)
 	}
 	created := p.Claims.Create(ctx, execute.Batch{
 		Nodes: plan.Create, Pools: pools, Lanes: view.Resources, Version: view.Version, Reason: execute.Provisioned,
 	})
 	p.reportCreated(ctx, view, created)
+	if !planned && slices.ContainsFunc(created, func(c execute.Created) bool { return c.Err == nil }) {
+		p.Batcher.Trigger(provision.Retrigger) // for the buffers, which see these nodes then
+	}
 	log.FromContext(ctx).V(1).Info("carried out the plan", "duration", p.Now().Sub(start).Round(time.Microsecond).String())
 }
 
@@ -215,7 +240,10 @@ func (p *Provisioner) offers(ctx context.Context) (map[string]*karpv1.NodePool, 
 		list, err := p.Cloud.Types(ctx, pool)
 		loop.RecordProgress(ctx)
 		if err != nil {
-			if ready {
+			switch {
+			case errors.Is(err, cloud.ErrUnevaluated):
+				log.FromContext(ctx).V(1).Info("skipping, NodeOverlays are not evaluated yet", "NodePool", klog.KRef("", pool.Name), "reason", err.Error())
+			case ready:
 				log.FromContext(ctx).Error(err, "skipping, unable to resolve instance types", "NodePool", klog.KRef("", pool.Name))
 			}
 			continue
@@ -225,15 +253,32 @@ func (p *Provisioner) offers(ctx context.Context) (map[string]*karpv1.NodePool, 
 	return pools, offers
 }
 
-// planWithin makes the plan of one round, which may take several problems.
-func (p *Provisioner) planWithin(ctx context.Context, view store.View) solve.Plan {
+// planWithin makes the plan of one round, which may take several problems. The plan is for real pods; the round has that
+// for virtual ones.
+func (p *Provisioner) planWithin(ctx context.Context, view store.View) (solve.Plan, *provision.Round) {
 	p.LaunchBackoff.closeUnhealthy(view.Snapshot.Pools, p.Now())
-	round := p.state.Begin(provision.Request{View: view.Snapshot, Pods: view.Pods, PlannedNodes: view.PlannedNodes, Policy: p.Policy})
+	round := p.state.Begin(provision.Request{View: view.Snapshot, Pods: view.Pods, Virtual: view.Virtual, PlannedNodes: view.PlannedNodes, Policy: p.Policy})
 	for {
 		answer := p.solve(ctx, view, round.Problem())
 		if plan, done := round.Take(answer, p.Now()); done {
-			return plan
+			return plan, round
 		}
+	}
+}
+
+// recordBuffers records a plan for the pods of CapacityBuffers. Nothing is reserved for them against real pods: the record
+// only has the next plan look for their room where it was.
+func (p *Provisioner) recordBuffers(view store.View, plan solve.Plan) {
+	short := len(plan.Create)+len(plan.Unplaced) > 0
+	for _, b := range plan.Bind {
+		p.Store.RecordPlannedNode(b.Pod, b.Node)
+		if n := view.Node(b.Node); n != nil && !n.Initialized {
+			short = true
+		}
+	}
+	p.bufferShort.Store(short)
+	if p.BuffersPlanned != nil && len(view.Virtual)+len(view.InvalidVirtual) > 0 {
+		p.BuffersPlanned(view.Snapshot, plan, view.InvalidVirtual)
 	}
 }
 

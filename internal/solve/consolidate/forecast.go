@@ -26,6 +26,7 @@ type forecast struct {
 	planned      []plannedNode
 	placed       []placedPod
 	unplacedPods []int32 // pods that fit on no node
+	devices      int     // see exact.State.MarkDevices: before the pods were placed
 }
 
 // plannedNode is a node that moves launch, with its free capacity.
@@ -283,6 +284,7 @@ func (f *forecast) sortInDrainOrder(pods []int32, worstCase bool) {
 // placeInOrder is placeAsScheduler for pods in a given order.
 func (f *forecast) placeInOrder(nodes []int, pods []int32, maxUnplaced int, onPlaced func(k int, at target) bool) bool {
 	f.undo, f.placed, f.unplacedPods = f.undo[:0], f.placed[:0], f.unplacedPods[:0]
+	f.devices = f.state.MarkDevices()
 	for _, n := range nodes {
 		f.removed[n] = true
 		f.updateFreeShare(n)
@@ -326,6 +328,7 @@ func (f *forecast) undoPlacement(nodes []int) {
 		}
 	}
 	f.placed = f.placed[:0]
+	f.state.UndoDevices(f.devices)
 	for _, n := range nodes {
 		f.removed[n] = false
 		f.updateFreeShare(n)
@@ -342,7 +345,8 @@ func (f *forecast) placeNextPod(k int) (target, bool) {
 		best := -1
 		for i := range f.planned {
 			b := &f.planned[i]
-			if x := float64(b.left[0])*b.cpu + float64(b.left[1])*b.mem; x > most && model.CountFitting(c, b.left, 1) > 0 && f.plannedNodeAllows(p, i) {
+			if x := float64(b.left[0])*b.cpu + float64(b.left[1])*b.mem; x > most && model.CountFitting(c, b.left, 1) > 0 && f.plannedNodeAllows(p, i) &&
+				f.state.HasDevicesOfType(c, int32(len(f.model.Nodes)+i), b.pool, b.kind) {
 				best, most = i, x
 			}
 		}
@@ -355,6 +359,7 @@ func (f *forecast) placeNextPod(k int) (target, bool) {
 				b.left[l] -= c.Requests[l]
 			}
 			f.state.CountPods(p, at, b.values, 1, nil, nil)
+			f.state.TakeDevicesOfType(c, at, b.pool, b.kind)
 			return target{-1, best, variant.Profile}, true
 		case node >= 0:
 			f.takePod(k, variant.Profile, node)

@@ -52,6 +52,7 @@ type nodeBackup struct {
 	node, class, profile int
 	free                 []int64
 	ports, claims        int
+	devices              int // see exact.State.MarkDevices
 }
 
 const (
@@ -298,7 +299,7 @@ func (v *mover) takePod(k, profileID, at int) {
 	s := v.state
 	v.undo = append(v.undo, nodeBackup{
 		node: at, class: k, profile: profileID, free: slices.Clone(s.Free[at*s.Model.Lanes : (at+1)*s.Model.Lanes]),
-		ports: len(s.Ports[int32(at)]), claims: len(s.Claims[int32(at)]),
+		ports: len(s.Ports[int32(at)]), claims: len(s.Claims[int32(at)]), devices: s.MarkDevices(),
 	})
 	s.PutOnNode(k, s.Model.Profiles[profileID], at, 1)
 	s.Placed = s.Placed[:len(s.Placed)-1]
@@ -320,6 +321,7 @@ func (v *mover) undoPods() {
 		copy(s.Free[u.node*s.Model.Lanes:], u.free)
 		s.Ports[place], s.Claims[place] = s.Ports[place][:u.ports], s.Claims[place][:u.claims]
 		s.UpdateBlockMax(u.node / exact.BlockSize)
+		s.UndoDevices(u.devices)
 	}
 	v.undo = v.undo[:0]
 }

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 	"github.com/dovetail-sh/dovetail/internal/resources"
@@ -84,9 +85,7 @@ func (v *mover) hasSpotDiversity(m *Move, c *model.NewNode) bool {
 		}
 	}
 	cat := v.model.Catalogues[pl.Catalogue]
-	c.Overlaid = slices.ContainsFunc(cat.Types, func(t model.TypeEntry) bool {
-		return t.InstanceType.Overlaid && slices.Contains(c.Types, t.InstanceType.Name)
-	})
+	markOverlaid(c, cat)
 	v.updateRequests(c, pl)
 	return true
 }
@@ -205,9 +204,18 @@ func (v *mover) cutTypes(c *model.NewNode, cat *model.Catalogue, limit float64) 
 	if len(c.Types) > 0 {
 		c.Offer = offers[c.Types[0]]
 	}
-	c.Overlaid = slices.ContainsFunc(cat.Types, func(t model.TypeEntry) bool {
-		return t.InstanceType.Overlaid && slices.Contains(c.Types, t.InstanceType.Name)
-	})
+	markOverlaid(c, cat)
+}
+
+// markOverlaid records what NodeOverlays changed of the types that are left (SC-50).
+func markOverlaid(c *model.NewNode, cat *model.Catalogue) {
+	some := func(changed func(*catalog.InstanceType) bool) bool {
+		return slices.ContainsFunc(cat.Types, func(t model.TypeEntry) bool {
+			return changed(t.InstanceType) && slices.Contains(c.Types, t.InstanceType.Name)
+		})
+	}
+	c.Overlaid = some(func(t *catalog.InstanceType) bool { return t.Overlaid })
+	c.CapacityOverlaid = some(func(t *catalog.InstanceType) bool { return t.CapacityOverlaid })
 }
 
 // updateRequests recomputes the requests of a new node: with fewer types, the minimum that DaemonSets take may be

@@ -337,6 +337,7 @@ func (w *stepper) acceptStep(s *exact.State, nodes []int, m *Move) {
 	maps.DeleteFunc(s.HostCounts, func(at model.HostKey, _ model.HostCount) bool { return at.Node >= newNode })
 	delete(s.Ports, newNode)
 	delete(s.Claims, newNode)
+	s.SealDevices()
 	s.Bins, s.Placed = nil, nil
 	if w.allReserved(nodes...) {
 		w.reopenPaidNodes(s, w.state)

@@ -164,7 +164,7 @@ func (s *State) allowedInBin(c *model.Class, p *model.Profile, place int32, want
 			return 0
 		}
 	}
-	if len(c.SharedClaims) > 0 {
+	if len(c.SharedClaims) > 0 || len(c.Shape.Devices) > 0 {
 		want = 1
 	}
 	if p.HasHostRules {
@@ -177,9 +177,10 @@ func (s *State) allowedInBin(c *model.Class, p *model.Profile, place int32, want
 // reservations, and returns how many pods fit, at most want (SC-19).
 func (s *State) FitTypes(c *model.Class, b *Bin, f *Trial, want int) int {
 	m := s.Model
+	s.NoDevices = nil
 	pl := &m.Pools[b.Pool]
 	cat, lanes := m.Catalogues[pl.Catalogue], m.Lanes
-	if len(b.Minimums) > 0 || !pl.Reserved.And(f.Columns).Empty() {
+	if len(c.Shape.Devices) > 0 || len(b.Minimums) > 0 || !pl.Reserved.And(f.Columns).Empty() {
 		want = 1
 	}
 	back := s.attachedLanes(c, b)
@@ -213,6 +214,11 @@ func (s *State) FitTypes(c *model.Class, b *Bin, f *Trial, want int) int {
 		return 0
 	}
 	s.keepTypes(c, b, f, best, back)
+	if len(c.Shape.Devices) > 0 {
+		if best = 1; !s.keepTypesWithDevices(c, b, f) {
+			return 0
+		}
+	}
 	if !s.FindReservations(b, f) || !s.meetsMinimums(b.Minimums, pl, f) {
 		return 0
 	}
@@ -337,6 +343,7 @@ func (s *State) putInBin(k int, profileID int, b *Bin, place int32, count int, f
 	copy(b.Types, f.Types)
 	b.Columns = f.Columns
 	s.replaceReservations(b, f.Reservations)
+	s.takeDevicesInBin(c, place)
 	s.UpdateLargest(b)
 	b.Count += count
 	s.CountPodsInBin(p, b, place, count)

@@ -19,6 +19,7 @@ func (s *State) Clone() *State {
 	}
 	c.Limits, c.NodesLeft, c.reservationsLeft = CloneAll(s.Limits), slices.Clone(s.NodesLeft), slices.Clone(s.reservationsLeft)
 	c.nodesByDomain, c.removedDomains = CloneAll(s.nodesByDomain), CloneAll(s.removedDomains)
+	c.Devices = s.Devices.Clone(int32(len(s.Model.Nodes)))
 	c.Bins, c.Placed, c.excluded = nil, nil, nil
 	c.row, c.types = s.Model.Table.NewRow(), nil
 	return &c

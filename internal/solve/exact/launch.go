@@ -23,6 +23,7 @@ type launchTerms struct {
 	needs    reqs.Set
 	offer    model.Offer
 	overlaid bool
+	resized  bool    // a NodeOverlay changed the capacity of a type
 	relaxed  bool    // minValues is lower than the pool's (SC-43)
 	over     []int64 // the least that DaemonSets request
 	short    bool    // cutting the list broke minValues (SC-44)
@@ -90,7 +91,8 @@ func (s *State) WritePlan() (model.Plan, Leftover) {
 		}
 		plan.Create = append(plan.Create, model.NewNode{
 			Pool: m.Pools[b.Pool].Source.Name, Needs: l.needs, Types: l.types, Requests: resources.Of(lanes...),
-			Pods: pods[i], Offer: l.offer, Relaxed: l.relaxed, Overlaid: l.overlaid,
+			Pods: pods[i], Offer: l.offer, Relaxed: l.relaxed, Overlaid: l.overlaid, CapacityOverlaid: l.resized,
+			Drivers: s.driversOf(b, i, l.types),
 		})
 		plan.Cost += l.offer.Price
 	}
@@ -130,6 +132,7 @@ func (s *State) launchOf(b *Bin, known map[string]*launchTerms) *launchTerms {
 		kept.Add(t)
 		l.types = append(l.types, name)
 		l.overlaid = l.overlaid || cat.Types[t].InstanceType.Overlaid
+		l.resized = l.resized || cat.Types[t].InstanceType.CapacityOverlaid
 		for n, v := range pl.Capacity.Overhead[t*m.Lanes : (t+1)*m.Lanes] {
 			if len(l.types) == 1 || v < l.over[n] {
 				l.over[n] = v

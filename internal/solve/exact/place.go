@@ -139,8 +139,9 @@ func (s *State) PlaceOnNodes(k int, p *model.Profile, want int) int {
 			}
 			s.PutOnNode(k, p, n, got)
 			done += got
-			again = again || p.HasZoneRules || len(c.SharedClaims) > 0 || len(p.Affinity) > 0
-			if len(c.SharedClaims) > 0 && done < want {
+			shares := len(c.SharedClaims) > 0 || len(c.Shape.Devices) > 0
+			again = again || p.HasZoneRules || shares || len(p.Affinity) > 0
+			if shares && done < want {
 				n-- // the next pod shares the claims that this one attached
 			}
 		}

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/devices"
+	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 	"github.com/dovetail-sh/dovetail/internal/solve/bitset"
 	"github.com/dovetail-sh/dovetail/internal/solve/model"
@@ -34,6 +36,8 @@ type State struct {
 	KeepPrices       bool                              // a planned node becomes more expensive only for pods that fit nowhere else
 	nodesByDomain    [][]int32                         // by key, by value: existing nodes; nil unless nodes are removed
 	removedDomains   []bitset.Set                      // by key: domains that disappeared with their last node
+	Devices          *devices.Ledger                   // devices that ResourceClaims are given; nil: dynamic resource allocation is off
+	NoDevices        *reason.Reason                    // why the last trial of a planned node failed for lack of devices; nil if it did not
 }
 
 // Placement is some pods of a class at a place.
@@ -72,6 +76,7 @@ func NewState(m *model.Model, stop func() bool) *State {
 	for _, r := range m.Reservations {
 		s.reservationsLeft = append(s.reservationsLeft, r.Left)
 	}
+	s.Devices = m.Devices.Ledger()
 	s.row = m.Table.NewRow()
 	return s
 }
@@ -104,12 +109,12 @@ func (s *State) FitOnNode(c *model.Class, p *model.Profile, n, want int) int {
 	}
 	left := s.Free[n*m.Lanes : (n+1)*m.Lanes]
 	if len(c.SharedClaims) > 0 {
-		return s.fitOnNodeSharing(c, p, n)
+		return s.devicesAllow(c, n, s.fitOnNodeSharing(c, p, n))
 	}
 	if want = model.CountFitting(c, left, want); want == 0 {
 		return 0
 	}
-	return s.allowedOnNode(p, n, want)
+	return s.devicesAllow(c, n, s.allowedOnNode(p, n, want))
 }
 
 // allowedOnNode is FitOnNode for everything but resources.
@@ -171,6 +176,7 @@ func (s *State) PutOnNode(k int, p *model.Profile, n, count int) {
 	if len(c.SharedClaims) > 0 {
 		s.shareClaims(c, n, left)
 	}
+	s.takeDevicesOnNode(c, n)
 	s.UpdateBlockMax(n / BlockSize)
 	s.CountPods(p, int32(n), m.Signatures[m.Nodes[n].Signature].Values, count, &m.Nodes[n], nil)
 	s.Placed = append(s.Placed, Placement{int32(k), int32(n), int32(count)})

@@ -115,6 +115,9 @@ func (e *explainer) explainSize(poolID int, b *exact.Bin, f *exact.Trial) (reaso
 	if s.FitTypes(e.c, b, f, 1) > 0 {
 		return reason.Reason{}, false
 	}
+	if s.NoDevices != nil {
+		return *s.NoDevices, true
+	}
 	if !s.FindReservations(b, f) {
 		return reason.Reason{Code: reason.ReservedDeferred, Want: reservationsFor(s, poolID, f)}, true
 	}

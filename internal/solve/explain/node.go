@@ -117,6 +117,11 @@ func (e *explainer) nodeMissOf(n int, t *alternative) (tally, bool) {
 	if at := e.brokenNode(p, n); at >= 0 {
 		return tally{miss: miss{reason.TopologyUnsatisfiable, at}}, true
 	}
+	if len(c.Shape.Devices) > 0 {
+		if _, why := s.DevicesOnNode(c, n); why != nil {
+			return tally{miss: miss{code: why.Code}}, true
+		}
+	}
 	return tally{}, false
 }
 
@@ -179,6 +184,10 @@ func (e *explainer) nodeReason(w *tally) reason.Reason {
 	case reason.TopologyUnsatisfiable:
 		topology := e.explainRule(e.rules(m.Profiles[t.profile])[w.detail], nil)
 		r.Want, r.Have = topology.Want, topology.Have
+	case reason.DeviceClaimUnusable, reason.DeviceSearchCut, reason.DevicesMissing, reason.DevicesElsewhere, reason.DevicesUnsupported:
+		if _, why := e.s.DevicesOnNode(e.c, w.shown); why != nil {
+			r.Have, r.Want = why.Have, why.Want
+		}
 	default: // settling and unready need no detail
 	}
 	return r

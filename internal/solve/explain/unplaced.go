@@ -63,6 +63,9 @@ func explainClass(s *exact.State, k int) (why []reason.Reason, deferred bool) {
 	if c.Shape.Refuses {
 		return []reason.Reason{{Code: reason.ManagedRefused}}, false
 	}
+	if why := s.UnusableDevices(c); why != nil {
+		return []reason.Reason{*why}, false
+	}
 	e := newExplainer(s, c)
 	if s.Stopped {
 		return e.explainUnfinished(), false

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/devices"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
 
@@ -57,6 +58,7 @@ type Model struct {
 	Reservations   []Reservation                // reservations, by id
 	Pods           []cluster.Pod                // to be placed: Problem.Pods, then Problem.Moved
 	PlannedPods    map[PlannedPlacement][]int32 // into pods, in queue order
+	Devices        *devices.Inventory           // nil: dynamic resource allocation is off
 }
 
 // stepsPerLook is the number of reading steps between two checks of the deadline.
@@ -89,6 +91,7 @@ func Compile(p Problem, earlier *Model, stop func() bool) *Model {
 	if len(p.Moved) > 0 {
 		m.Pods = slices.Concat(p.Pods, p.Moved)
 	}
+	m.Devices = devices.New(view, p.Moved)
 	m.readClasses()
 	m.readLanes()
 	if earlier == nil || !m.reuseModel(earlier) {

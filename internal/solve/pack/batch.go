@@ -92,7 +92,7 @@ func coupledClasses(s *exact.State, chosen, left []int) []bool {
 			continue
 		}
 		c, p := &m.Classes[k], m.Profiles[id]
-		coupled[k] = len(c.SharedClaims) > 0 || len(p.Ports) > 0 || hasCoupledRules(s, p)
+		coupled[k] = len(c.SharedClaims) > 0 || len(c.Shape.Devices) > 0 || len(p.Ports) > 0 || hasCoupledRules(s, p)
 	}
 	markUnequalSpread(s, chosen, left, coupled)
 	// The members of one group are placed together: if one is coupled, all are.

@@ -1,0 +1,204 @@
+package check
+
+import (
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+
+	"github.com/dovetail-sh/dovetail/internal/catalog"
+)
+
+// devices verifies what can be said of ResourceClaims without the search for devices: that they exist, that a claim is
+// in one place, and that a place has at least as many devices as its claims ask for.
+func (c *checker) devices() {
+	uses := slices.ContainsFunc(c.places, func(at *place) bool { return len(claimsOf(at)) > 0 })
+	if !uses {
+		return
+	}
+	if c.view.Devices == nil {
+		for _, at := range c.places {
+			if len(claimsOf(at)) > 0 {
+				c.add(PodInvalid, "DR-01", at.name, "no pod with resource claims", claimsOf(at)[0])
+			}
+		}
+		return
+	}
+	x := c.indexDevices()
+	first := map[string]*place{}
+	for _, at := range c.places {
+		wanted := int64(0)
+		for _, key := range claimsOf(at) {
+			claim := x.claims[key]
+			if claim == nil {
+				c.add(PodInvalid, "DR-04", at.name, "claims that exist", key)
+				continue
+			}
+			if node := x.heldOn(claim); node != "" {
+				if at.node == nil || at.node.Name != node {
+					c.add(DevicesElsewhere, "DR-06", at.name, key+" on node/"+node, "here")
+				}
+				continue
+			}
+			if other := first[key]; other != nil && x.wide == 0 {
+				c.add(ClaimApart, "DR-09", at.name, key+" on "+other.name, "here")
+			}
+			first[key] = at
+			if claim.Status.Allocation == nil || x.placed(claim) {
+				wanted += leastDevices(claim)
+			}
+		}
+		if wanted == 0 {
+			continue
+		}
+		if have := c.devicesAt(at, x) + x.wide; wanted > have {
+			c.add(DevicesShort, "DR-07", at.name, strconv.FormatInt(wanted, 10)+" devices", strconv.FormatInt(have, 10))
+		}
+	}
+}
+
+// deviceIndex is what the plan says about devices, by name.
+type deviceIndex struct {
+	claims    map[string]*resourcev1.ResourceClaim
+	come      map[string]bool  // UIDs of the pods that the plan places
+	published map[string]int64 // devices, by node; of several generations all
+	held      map[string]int64 // of these, by claims that stay
+	observed  map[string]int64 // the most that a node of an instance type publishes
+	wide      int64            // devices that more than one node can reach
+}
+
+func (c *checker) indexDevices() *deviceIndex {
+	x := &deviceIndex{claims: map[string]*resourcev1.ResourceClaim{}, come: map[string]bool{}, published: map[string]int64{}, held: map[string]int64{}, observed: map[string]int64{}}
+	for _, at := range c.places {
+		for _, p := range at.come {
+			x.come[p.UID] = true
+		}
+	}
+	type pool struct{ driver, name string }
+	nodes := map[pool]string{}
+	for _, s := range c.view.Devices.Slices {
+		if s.Spec.NodeName == nil || *s.Spec.NodeName == "" {
+			x.wide += countDevices(s.Spec.Devices)
+			continue
+		}
+		x.published[*s.Spec.NodeName] += countDevices(s.Spec.Devices)
+		nodes[pool{s.Spec.Driver, s.Spec.Pool.Name}] = *s.Spec.NodeName
+	}
+	for i := range c.view.Nodes {
+		n := &c.view.Nodes[i]
+		x.observed[n.InstanceType] = max(x.observed[n.InstanceType], x.published[n.Name])
+	}
+	for _, claim := range c.view.Devices.Claims {
+		x.claims[claim.Namespace+"/"+claim.Name] = claim
+		if a := claim.Status.Allocation; a != nil && !x.placed(claim) {
+			for i := range a.Devices.Results {
+				if r := &a.Devices.Results[i]; r.ShareID == nil {
+					x.held[nodes[pool{r.Driver, r.Pool}]]++
+				}
+			}
+		}
+	}
+	return x
+}
+
+// placed reports whether all pods that a claim is reserved for are placed by the plan.
+func (x *deviceIndex) placed(claim *resourcev1.ResourceClaim) bool {
+	return !slices.ContainsFunc(claim.Status.ReservedFor, func(user resourcev1.ResourceClaimConsumerReference) bool { return !x.come[string(user.UID)] })
+}
+
+// heldOn is the node that a claim is tied to because pods use it that the plan does not place.
+func (x *deviceIndex) heldOn(claim *resourcev1.ResourceClaim) string {
+	a := claim.Status.Allocation
+	if a == nil || a.NodeSelector == nil || len(a.NodeSelector.NodeSelectorTerms) != 1 || x.placed(claim) {
+		return ""
+	}
+	for _, f := range a.NodeSelector.NodeSelectorTerms[0].MatchFields {
+		if f.Key == "metadata.name" && f.Operator == corev1.NodeSelectorOpIn && len(f.Values) == 1 {
+			return f.Values[0]
+		}
+	}
+	return ""
+}
+
+// claimsOf are the distinct claims of the pods that the plan puts at a place, in order.
+func claimsOf(at *place) []string {
+	var keys []string
+	for _, p := range at.come {
+		keys = append(keys, shapeOf(p.Shape).Devices...)
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// leastDevices is how many devices a claim takes at least.
+func leastDevices(claim *resourcev1.ResourceClaim) int64 {
+	count := func(mode resourcev1.DeviceAllocationMode, n int64) int64 {
+		if mode == resourcev1.DeviceAllocationModeAll {
+			return 1
+		}
+		return max(n, 1)
+	}
+	total := int64(0)
+	for i := range claim.Spec.Devices.Requests {
+		r := &claim.Spec.Devices.Requests[i]
+		switch {
+		case r.Exactly != nil && (r.Exactly.AdminAccess == nil || !*r.Exactly.AdminAccess):
+			total += count(r.Exactly.AllocationMode, r.Exactly.Count)
+		case len(r.FirstAvailable) > 0:
+			least := count(r.FirstAvailable[0].AllocationMode, r.FirstAvailable[0].Count)
+			for j := range r.FirstAvailable {
+				least = min(least, count(r.FirstAvailable[j].AllocationMode, r.FirstAvailable[j].Count))
+			}
+			total += least
+		}
+	}
+	return total
+}
+
+// countDevices counts devices. One that can be shared counts as very many.
+func countDevices(list []resourcev1.Device) int64 {
+	const many = 1 << 20
+	n := int64(0)
+	for i := range list {
+		n++
+		if list[i].AllowMultipleAllocations != nil && *list[i].AllowMultipleAllocations {
+			n += many
+		}
+	}
+	return n
+}
+
+// devicesAt is the most devices that a place has or can have for the pods that the plan puts there.
+func (c *checker) devicesAt(at *place, x *deviceIndex) int64 {
+	switch {
+	case at.node != nil && at.node.Initialized:
+		return x.published[at.node.Name] - x.held[at.node.Name]
+	case at.node != nil: // it may become any type of its pool
+		most := int64(0)
+		for i := range c.view.Pools {
+			for j := range c.view.Pools[i].Types {
+				if c.view.Pools[i].Name == at.node.Pool {
+					most = max(most, x.expected(&c.view.Pools[i].Types[j]))
+				}
+			}
+		}
+		return most
+	}
+	least := int64(0)
+	for i, t := range at.types { // whichever is launched must do
+		if n := x.expected(t); i == 0 || n < least {
+			least = n
+		}
+	}
+	return least
+}
+
+// expected is the most devices that a node of a type can be expected to have.
+func (x *deviceIndex) expected(t *catalog.InstanceType) int64 {
+	n := int64(0)
+	for i := range t.Devices {
+		n += countDevices(t.Devices[i].Devices)
+	}
+	return max(n, x.observed[t.Name])
+}

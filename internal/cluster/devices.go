@@ -1,0 +1,104 @@
+package cluster
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+
+	"github.com/dovetail-sh/dovetail/internal/reason"
+)
+
+// Devices is what dynamic resource allocation knows of the cluster. The objects are shared with a cache: nobody
+// writes to them.
+type Devices struct {
+	Claims  []*resourcev1.ResourceClaim `json:"claims,omitempty"`  // by namespace, then name
+	Slices  []*resourcev1.ResourceSlice `json:"slices,omitempty"`  // by name
+	Classes []*resourcev1.DeviceClass   `json:"classes,omitempty"` // by name
+}
+
+// devices reads which ResourceClaims a pod uses. Whether they exist, and what they ask for, is looked up when the pod
+// is planned: claims change without their pods.
+func (b *builder) devices() {
+	const at = "spec.resourceClaims"
+	pod := b.in.pod
+	if !usesDevices(&pod.Spec) {
+		return
+	}
+	if !b.opts.Devices || b.in.template {
+		b.refuse(reason.DevicesUnsupported, at, "the pod", "that is not supported")
+		return
+	}
+	for i := range pod.Spec.ResourceClaims {
+		name, state := deviceClaim(pod, &pod.Spec.ResourceClaims[i])
+		switch state {
+		case claimNamed:
+			b.shape.Devices = append(b.shape.Devices, pod.Namespace+"/"+name)
+		case claimPending:
+			b.refuse(reason.DeviceClaimPending, index(at, i), pod.Spec.ResourceClaims[i].Name, "")
+		case claimUnknown:
+			b.refuse(reason.DevicesUnsupported, index(at, i), pod.Spec.ResourceClaims[i].Name, "it names neither a claim nor a template")
+		case claimNone: // the template gave the pod no claim
+		}
+	}
+}
+
+// claimState is what is known of one entry of spec.resourceClaims.
+type claimState byte
+
+const (
+	claimNamed claimState = iota
+	claimPending
+	claimNone
+	claimUnknown
+)
+
+// deviceClaim returns the name of the ResourceClaim of an entry. That of a template is in the status of the pod.
+func deviceClaim(pod *corev1.Pod, entry *corev1.PodResourceClaim) (string, claimState) {
+	switch {
+	case entry.ResourceClaimName != nil:
+		return *entry.ResourceClaimName, claimNamed
+	case entry.ResourceClaimTemplateName == nil:
+		return "", claimUnknown
+	}
+	for _, s := range pod.Status.ResourceClaimStatuses {
+		switch {
+		case s.Name != entry.Name:
+		case s.ResourceClaimName == nil:
+			return "", claimNone
+		default:
+			return *s.ResourceClaimName, claimNamed
+		}
+	}
+	return "", claimPending
+}
+
+// devices writes what the ResourceClaims of a pod are read from.
+func (d *digest) devices(pod *corev1.Pod, named bool) {
+	uses := usesDevices(&pod.Spec)
+	d.flag(uses)
+	if !uses || !named {
+		return
+	}
+	d.text(pod.Namespace)
+	d.number(int64(len(pod.Spec.ResourceClaims)))
+	for i := range pod.Spec.ResourceClaims {
+		name, state := deviceClaim(pod, &pod.Spec.ResourceClaims[i])
+		d.text(pod.Spec.ResourceClaims[i].Name)
+		d.text(name)
+		d.number(int64(state))
+	}
+}
+
+// usesDevices reports whether a pod asks for devices by resource claim (scheduling 17).
+func usesDevices(spec *corev1.PodSpec) bool {
+	if len(spec.ResourceClaims) > 0 {
+		return true
+	}
+	for _, containers := range [...][]corev1.Container{spec.Containers, spec.InitContainers} {
+		for i := range containers {
+			if len(containers[i].Resources.Claims) > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,90 @@
+package overlays
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/api/v1alpha1"
+	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/overlay"
+)
+
+// Bounds of the back-off after a pool could not be listed.
+const (
+	firstRetry   = time.Second
+	longestRetry = 5 * time.Minute
+)
+
+// Turn evaluates all overlays, writes their conditions, and returns when that is due again.
+func (o *Overlays) Turn(ctx context.Context) (time.Duration, error) {
+	o.mu.Lock()
+	found, err := o.evaluate(ctx, nil)
+	on := o.watched.on
+	again := o.watched.again
+	o.mu.Unlock()
+	if err != nil {
+		return o.retry(), err
+	}
+	for i := range found.objects {
+		if wrote := o.writeStatus(ctx, &found.objects[i], found.verdicts[i]); wrote != nil {
+			err = errors.Join(err, fmt.Errorf("write the status of NodeOverlay %s: %w", found.objects[i].Name, wrote))
+		}
+	}
+	switch {
+	case err != nil:
+		return o.retry(), err
+	case found.failed != nil:
+		// Why is on the pool or its class already.
+		log.FromContext(ctx).V(1).Info("NodePool(s) are not evaluated: their instance types cannot be listed", "reason", found.failed.Error())
+		return o.retry(), nil
+	}
+	o.failures = 0
+	if !on {
+		return max(again.Sub(o.Now()), time.Second), nil
+	}
+	return reevaluate, nil
+}
+
+func (o *Overlays) retry() time.Duration {
+	wait := min(firstRetry<<min(o.failures, 20), longestRetry)
+	o.failures++
+	return wait
+}
+
+// writeStatus writes the conditions of one overlay if they changed.
+func (o *Overlays) writeStatus(ctx context.Context, object *v1alpha1.NodeOverlay, v overlay.Verdict) error {
+	change := condition.Change{Type: karpv1.ConditionValidationSucceeded, Status: metav1.ConditionTrue, Message: v.Message}
+	if v.Reason != "" {
+		change.Status, change.Reason = metav1.ConditionFalse, v.Reason
+	}
+	kind := condition.Kind{Root: karpv1.ConditionReady, Dependents: []string{karpv1.ConditionValidationSucceeded}}
+	of := condition.Object{Generation: object.Generation, Created: object.CreationTimestamp}
+	conditions := kind.Apply(object.Status.Conditions, of, metav1.NewTime(o.Now()), change)
+	if slices.EqualFunc(conditions, object.Status.Conditions, func(a, b metav1.Condition) bool { return equality.Semantic.DeepEqual(a, b) }) {
+		return nil
+	}
+	next := object.DeepCopy()
+	next.Status.Conditions = conditions
+	err := o.Client.Status().Patch(ctx, next, client.MergeFromWithOptions(object, client.MergeFromWithOptimisticLock{}))
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return err
+	}
+	if v.Reason != "" {
+		log.FromContext(ctx).Info("not applying NodeOverlay", "NodeOverlay", object.Name, "reason", v.Reason, "because", v.Message)
+	}
+	o.Events.Flips(next, condition.Flips(object.Status.Conditions, conditions))
+	return nil
+}

@@ -1,0 +1,49 @@
+package devices
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// mostSteps is after how many steps a search is cut off. It takes the place of a timeout: the same input is cut off at
+// the same step. A step takes a few microseconds.
+const mostSteps = 100_000
+
+var (
+	errTooHard = errors.New("the search for devices was cut off")
+	errStopped = errors.New("planning was stopped")
+)
+
+// effort is the context of a search: the allocator looks at it before every step.
+type effort struct {
+	left    int
+	stop    func() bool
+	stopped bool
+}
+
+var _ context.Context = (*effort)(nil)
+
+// Deadline says that there is none.
+func (e *effort) Deadline() (time.Time, bool) { return time.Time{}, false }
+
+// Done is never closed.
+func (e *effort) Done() <-chan struct{} { return nil }
+
+// Value has none.
+func (e *effort) Value(any) any { return nil }
+
+// Err counts a step, and ends the search when there were too many or planning has to stop.
+func (e *effort) Err() error {
+	const between = 256 // steps between two looks at stop
+	if e.left--; e.left < 0 {
+		return errTooHard
+	}
+	if e.stop != nil && e.left%between == 0 && e.stop() {
+		e.stopped = true
+	}
+	if e.stopped {
+		return errStopped
+	}
+	return nil
+}

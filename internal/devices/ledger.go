@@ -1,0 +1,411 @@
+package devices
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/dynamic-resource-allocation/structured"
+
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/reason"
+)
+
+// Ledger is which claims a plan in the making has allocated. Places are numbered by its owner. It belongs to one
+// goroutine.
+type Ledger struct {
+	inv       *Inventory
+	taken     structured.AllocatedState
+	made      map[string]allocation // by claim
+	templates map[int32][][]string  // claims that the template of a place serves, pod by pod
+	refused   map[string]bool       // searches that failed: what is free only shrinks, so they fail again
+	answers   map[string]answer     // what a set of templates says to some claims
+	tooHard   map[string]bool       // claims whose search was cut off, by what they ask for
+	history   []*Offer              // what was committed, for Undo
+}
+
+// allocation is a claim that the plan serves.
+type allocation struct {
+	place    int32 // the only one where it can be used; anywhere otherwise
+	selector *corev1.NodeSelector
+	results  []resourcev1.DeviceRequestAllocationResult // published devices; nil for a template
+}
+
+// anywhere is the place of an allocation that is not tied to one.
+const anywhere int32 = -1
+
+// answer is whether templates serve claims, by which drivers, and which devices that takes.
+type answer struct {
+	fits    bool
+	drivers []string
+	state   structured.AllocatedState
+}
+
+// Ledger returns the state before anything is planned. It is nil if the Inventory is.
+func (inv *Inventory) Ledger() *Ledger {
+	if inv == nil {
+		return nil
+	}
+	return &Ledger{
+		inv: inv, taken: cloneState(inv.taken), made: map[string]allocation{}, templates: map[int32][][]string{},
+		refused: map[string]bool{}, answers: map[string]answer{}, tooHard: map[string]bool{},
+	}
+}
+
+// Clone returns an independent copy without what is planned for places from one on.
+func (l *Ledger) Clone(from int32) *Ledger {
+	if l == nil {
+		return nil
+	}
+	c := *l
+	c.history = nil
+	c.taken, c.made, c.refused, c.tooHard = cloneState(l.taken), maps.Clone(l.made), maps.Clone(l.refused), maps.Clone(l.tooHard)
+	c.templates, c.answers = maps.Clone(l.templates), maps.Clone(l.answers)
+	for place, list := range c.templates {
+		c.templates[place] = slices.Clip(list)
+	}
+	maps.DeleteFunc(c.templates, func(place int32, _ [][]string) bool { return place >= from })
+	maps.DeleteFunc(c.made, func(_ string, a allocation) bool { return a.place >= from })
+	return &c
+}
+
+// Offer is a way to serve the claims of a pod at a place. It is valid until the next Commit.
+type Offer struct {
+	place  int32
+	made   map[string]allocation
+	wanted []string // claims that a template has to serve, together with those it serves already
+}
+
+// Template reports whether the pod needs devices of a node that is not initialized: Serves says which types have them.
+func (o *Offer) Template() bool { return len(o.wanted) > 0 }
+
+// OnNode finds devices for the claims of a pod on a node that exists. Of a node that is not initialized, every instance
+// type that it can become must have them.
+func (l *Ledger) OnNode(n *cluster.Node, place int32, claims []string, stop func() bool) (*Offer, *reason.Reason) {
+	if n.Pool != "" && !n.Initialized {
+		o, why := l.onFutureNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels}}, place, claims, stop)
+		if why != nil || !o.Template() {
+			return o, why
+		}
+		types := []string{n.InstanceType}
+		if r, says := n.Needs[corev1.LabelInstanceTypeStable]; n.InstanceType == "" && says && !r.Not {
+			types = r.Values
+		}
+		for _, name := range types {
+			if set, known := l.inv.setOf[typeOfPool{n.Pool, name}]; !known || !l.serves(o, l.before(place, n), set, stop).fits {
+				return nil, l.Missing(claims)
+			}
+		}
+		return o, nil
+	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels}}
+	open, why := l.open(node, place, claims)
+	if why != nil || len(open) == 0 {
+		return &Offer{place: place}, why
+	}
+	local := l.inv.local[n.Name]
+	if len(local)+len(l.inv.shared) == 0 {
+		return nil, l.Missing(claims)
+	}
+	key := n.Name + l.textOf(open)
+	again := !slices.ContainsFunc(open, func(c string) bool { return l.inv.leaving[c] })
+	if again && l.refused[key] {
+		return nil, l.Missing(claims)
+	}
+	results, err := l.search(node, open, slices.Concat(local, l.inv.shared), l.stateWithout(open), stop)
+	if err != nil {
+		return nil, l.failed(open, err)
+	}
+	if results == nil {
+		if again {
+			l.refused[key] = true
+		}
+		return nil, l.Missing(claims)
+	}
+	o := &Offer{place: place, made: map[string]allocation{}}
+	for i, claim := range open {
+		o.made[claim] = allocated(results[i], place, n.Name)
+	}
+	return o, nil
+}
+
+// allocated reads a result of the allocator.
+func allocated(r resourcev1.AllocationResult, place int32, node string) allocation {
+	a := allocation{place: anywhere, selector: r.NodeSelector, results: r.Devices.Results}
+	if onlyNode(r.NodeSelector) == node {
+		a.place = place
+	}
+	return a
+}
+
+// OnNewNode finds devices for the claims of a pod on a node that is to be launched, as far as they do not depend on its
+// instance type.
+func (l *Ledger) OnNewNode(place int32, claims []string, stop func() bool) (*Offer, *reason.Reason) {
+	return l.onFutureNode(nil, place, claims, stop)
+}
+
+// onFutureNode serves claims by devices that every node can reach, one by one, and leaves the rest to templates. node
+// is nil if nothing of it is certain.
+func (l *Ledger) onFutureNode(node *corev1.Node, place int32, claims []string, stop func() bool) (*Offer, *reason.Reason) {
+	open, why := l.open(node, place, claims)
+	if why != nil {
+		return nil, why
+	}
+	o := &Offer{place: place, made: map[string]allocation{}}
+	state := l.stateWithout(open)
+	for _, claim := range open {
+		var results []resourcev1.AllocationResult
+		if len(l.inv.general) > 0 {
+			var err error
+			any := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: newNode}}
+			if results, err = l.search(any, []string{claim}, l.inv.general, state, stop); err != nil {
+				return nil, l.failed(open, err)
+			}
+		}
+		if results == nil || results[0].NodeSelector != nil {
+			o.made[claim] = allocation{place: place}
+			o.wanted = append(o.wanted, claim)
+			continue
+		}
+		o.made[claim] = allocated(results[0], place, newNode)
+		take(&state, results[0].Devices.Results)
+	}
+	return o, nil
+}
+
+// Serves reports whether the template of an instance type has the devices that an offer wants from it.
+func (l *Ledger) Serves(o *Offer, pool, instanceType string, stop func() bool) bool {
+	set, known := l.inv.setOf[typeOfPool{pool, instanceType}]
+	return known && l.serves(o, nil, set, stop).fits
+}
+
+// Drivers returns the drivers whose devices the claims at a place use on an instance type, in order.
+func (l *Ledger) Drivers(place int32, pool, instanceType string) []string {
+	if l == nil || len(l.templates[place]) == 0 {
+		return nil
+	}
+	set, known := l.inv.setOf[typeOfPool{pool, instanceType}]
+	if !known {
+		return nil
+	}
+	return l.serves(&Offer{place: place}, nil, set, nil).drivers
+}
+
+// before returns the claims that hold devices of a node that is not initialized since before the plan.
+func (l *Ledger) before(place int32, n *cluster.Node) []string {
+	var out []string
+	for _, claim := range l.inv.at[n.Name] {
+		if _, moved := l.made[claim]; !moved && !l.inv.leaving[claim] {
+			out = append(out, claim)
+		}
+	}
+	return out
+}
+
+// serves asks a set of templates for the claims of a place. They are served in the order in which pods came, each with
+// what the earlier ones left, as kube-scheduler does: all together, there would be too many ways.
+func (l *Ledger) serves(o *Offer, before []string, set int, stop func() bool) answer {
+	if len(l.inv.sets[set].slices) == 0 {
+		return answer{}
+	}
+	groups := make([][]string, 0, len(before)+len(l.templates[o.place])+1)
+	for _, claim := range before {
+		groups = append(groups, []string{claim})
+	}
+	groups = append(groups, l.templates[o.place]...)
+	if len(o.wanted) > 0 {
+		groups = append(groups, o.wanted)
+	}
+	a, key := answer{fits: true, state: emptyState()}, strconv.Itoa(set)
+	for _, claims := range groups {
+		key += "\x01" + l.textOf(claims)
+		next, known := l.answers[key]
+		if !known {
+			var stopped bool
+			if next, stopped = l.extend(a, claims, set, stop); !stopped {
+				l.answers[key] = next
+			}
+		}
+		if a = next; !a.fits {
+			break
+		}
+	}
+	return a
+}
+
+// extend serves some claims more from a set of templates.
+func (l *Ledger) extend(a answer, claims []string, set int, stop func() bool) (next answer, stopped bool) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: newNode}}
+	results, err := l.search(node, claims, l.inv.sets[set].slices, a.state, stop)
+	if err != nil || results == nil {
+		return answer{}, errors.Is(err, errStopped)
+	}
+	next = answer{fits: true, state: cloneState(a.state), drivers: slices.Clone(a.drivers)}
+	for _, r := range results {
+		take(&next.state, r.Devices.Results)
+		for i := range r.Devices.Results {
+			next.drivers = append(next.drivers, r.Devices.Results[i].Driver)
+		}
+	}
+	slices.Sort(next.drivers)
+	next.drivers = slices.Compact(next.drivers)
+	return next, false
+}
+
+// Commit records that a pod is placed as an offer says.
+func (l *Ledger) Commit(o *Offer) {
+	if o == nil {
+		return
+	}
+	// any order: claims are independent
+	for claim, a := range o.made {
+		if c := l.inv.claims[claim]; c.Status.Allocation != nil { // it leaves the devices that it had
+			giveBack(&l.taken, c.Status.Allocation.Devices.Results)
+		}
+		l.made[claim] = a
+		take(&l.taken, a.results)
+	}
+	if len(o.wanted) > 0 {
+		l.templates[o.place] = append(l.templates[o.place], o.wanted)
+	}
+	l.history = append(l.history, o)
+}
+
+// Mark returns a point that Undo can go back to. It is no point of a clone.
+func (l *Ledger) Mark() int {
+	if l == nil {
+		return 0
+	}
+	return len(l.history)
+}
+
+// Undo goes back to a point, unless it has done so already.
+func (l *Ledger) Undo(mark int) {
+	if l == nil || mark >= len(l.history) {
+		return
+	}
+	for _, o := range slices.Backward(l.history[mark:]) {
+		// any order: claims are independent
+		for claim, a := range o.made {
+			delete(l.made, claim)
+			giveBack(&l.taken, a.results)
+			if c := l.inv.claims[claim]; c.Status.Allocation != nil {
+				take(&l.taken, c.Status.Allocation.Devices.Results)
+			}
+		}
+		if len(o.wanted) > 0 {
+			list := l.templates[o.place]
+			l.templates[o.place] = list[: len(list)-1 : len(list)-1]
+		}
+	}
+	l.history = l.history[:mark]
+	clear(l.refused) // what was given back may serve now
+}
+
+// Seal keeps what is planned for places from one on, and lets the places be used for other nodes.
+func (l *Ledger) Seal(from int32) {
+	if l == nil {
+		return
+	}
+	const elsewhere int32 = -2 // no place of this plan
+	// any order: keys are independent
+	for claim, a := range l.made {
+		if a.place >= from {
+			a.place = elsewhere
+			l.made[claim] = a
+		}
+	}
+	maps.DeleteFunc(l.templates, func(place int32, _ [][]string) bool { return place >= from })
+	l.history = nil
+}
+
+// stateWithout is what is allocated, without what some claims hold that are about to be allocated anew.
+func (l *Ledger) stateWithout(open []string) structured.AllocatedState {
+	if !slices.ContainsFunc(open, func(c string) bool { return l.inv.leaving[c] }) && len(l.inv.general) == 0 {
+		return l.taken // the allocator only reads it
+	}
+	state := cloneState(l.taken)
+	for _, claim := range open {
+		if a := l.inv.claims[claim].Status.Allocation; a != nil {
+			giveBack(&state, a.Devices.Results)
+		}
+	}
+	return state
+}
+
+// textOf says what claims ask for: claims that ask for the same have the same text.
+func (l *Ledger) textOf(claims []string) string {
+	var b strings.Builder
+	for _, c := range claims {
+		b.WriteByte(0)
+		b.WriteString(l.inv.specs[c])
+	}
+	return b.String()
+}
+
+// Missing says that no free devices serve some claims, or that it is not known.
+func (l *Ledger) Missing(claims []string) *reason.Reason {
+	if l.tooHard[l.textOf(claims)] {
+		return l.failed(claims, errTooHard)
+	}
+	return &reason.Reason{Code: reason.DevicesMissing, Subject: "resourceclaim/" + claims[0], Have: claimsText(claims)}
+}
+
+// claimsText names claims.
+func claimsText(claims []string) string {
+	if len(claims) == 1 {
+		return "claim " + claims[0]
+	}
+	return "claims " + strings.Join(claims, ", ")
+}
+
+// failed says why a search gave no answer. Its text is the allocator's: it names the claim and the selector at fault.
+func (l *Ledger) failed(claims []string, err error) *reason.Reason {
+	subject := "resourceclaim/" + claims[0]
+	if errors.Is(err, errTooHard) || errors.Is(err, errStopped) {
+		return &reason.Reason{Code: reason.DeviceSearchCut, Subject: subject, Have: claimsText(claims)}
+	}
+	return &reason.Reason{Code: reason.DeviceClaimUnusable, Subject: subject, Have: strings.Join(strings.Fields(err.Error()), " "), Want: "correct the claim or its DeviceClass"}
+}
+
+// search runs the allocator. nil without an error means that the devices do not suffice.
+func (l *Ledger) search(node *corev1.Node, claims []string, published []*resourcev1.ResourceSlice, state structured.AllocatedState, stop func() bool) ([]resourcev1.AllocationResult, error) {
+	text := l.textOf(claims)
+	if l.tooHard[text] {
+		return nil, errTooHard
+	}
+	list := make([]*resourcev1.ResourceClaim, len(claims))
+	for i, key := range claims {
+		list[i] = l.inv.claims[key]
+		if list[i].Status.Allocation != nil { // to be allocated anew
+			fresh := *list[i]
+			fresh.Status = resourcev1.ResourceClaimStatus{}
+			list[i] = &fresh
+		}
+	}
+	effort := &effort{left: mostSteps, stop: stop}
+	allocator, err := structured.NewAllocator(effort, features, state, l.inv.classes, published, l.inv.cel)
+	if err != nil {
+		return nil, err
+	}
+	results, err := allocator.Allocate(effort, node, list)
+	switch {
+	case effort.stopped:
+		return nil, errStopped
+	case effort.left < 0:
+		l.tooHard[text] = true
+		return nil, errTooHard
+	case errors.Is(err, structured.ErrFailedAllocationOnNode):
+		return nil, nil // only here; another node may do
+	case err != nil:
+		return nil, err
+	case len(results) != len(claims):
+		return nil, nil
+	}
+	return results, nil
+}

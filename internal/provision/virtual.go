@@ -1,0 +1,48 @@
+package provision
+
+import (
+	"maps"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/reason"
+	"github.com/dovetail-sh/dovetail/internal/solve"
+)
+
+// beginVirtual makes the virtual pods the next problem, on the cluster in which a plan for real pods has come true.
+func (r *Round) beginVirtual(plan solve.Plan) {
+	at := make(map[cluster.PodKey]string, len(plan.Bind))
+	for _, b := range plan.Bind {
+		at[b.Pod] = b.Node
+	}
+	r.real, r.view, r.pods, r.later, r.blocked = &plan, r.request.View, r.request.Virtual, nil, map[cluster.PodKey]reason.Reason{}
+	if len(at) > 0 {
+		r.view = r.request.View.With(r.request.Pods, at)
+	}
+}
+
+// takeVirtual takes the plan for virtual pods, and reports whether it is the last one. A virtual pod is never bound, so it
+// counts as served once a node is up that has room for it. Only nodes that came up too small make it wait: that real pods
+// use its room is what the room is for.
+func (r *Round) takeVirtual(plan solve.Plan, now time.Time) bool {
+	bought := r.state.bought
+	for _, b := range plan.Bind {
+		if n := r.view.Node(b.Node); n != nil && n.Initialized {
+			delete(bought, b.Pod)
+		}
+	}
+	blocked := bought.blocked(plan, now)
+	maps.DeleteFunc(blocked, func(_ cluster.PodKey, why reason.Reason) bool { return why.Code != reason.NodeCameUpSmall })
+	if len(blocked) > 0 {
+		maps.Copy(r.blocked, blocked)
+		r.pods = without(r.pods, r.blocked)
+		return false
+	}
+	plan.Unplaced = append(plan.Unplaced, refusedBuyers(r.blocked)...)
+	r.virtual = plan
+	return true
+}
+
+// Virtual returns the plan for virtual pods. It is false if they wait for the next round, because nodes are launched for
+// real pods first.
+func (r *Round) Virtual() (solve.Plan, bool) { return r.virtual, !r.waits }

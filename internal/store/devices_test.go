@@ -1,0 +1,109 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+)
+
+// askedInformers notes which kinds are watched.
+type askedInformers struct {
+	*informertest.FakeInformers
+	kinds []string
+}
+
+func (a *askedInformers) GetInformer(ctx context.Context, obj client.Object, opts ...cache.InformerGetOption) (cache.Informer, error) {
+	a.kinds = append(a.kinds, fmt.Sprintf("%T", obj))
+	return a.FakeInformers.GetInformer(ctx, obj, opts...)
+}
+
+// DR-01: switched off, snapshots know nothing of devices, and Watch follows nothing of resource.k8s.io in any case.
+func TestDR_01_NothingIsWatched(t *testing.T) {
+	t.Parallel()
+	s := New(testOptions())
+	if s.Snapshot(testTypes()).Devices != nil {
+		t.Error("a snapshot has devices")
+	}
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, karpv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	from := &askedInformers{FakeInformers: &informertest.FakeInformers{Scheme: scheme}}
+	if err := s.Watch(t.Context(), from); err != nil {
+		t.Fatal(err)
+	}
+	if slices.ContainsFunc(from.kinds, func(kind string) bool {
+		return slices.Contains([]string{"*v1.ResourceClaim", "*v1.ResourceSlice", "*v1.DeviceClass"}, kind)
+	}) || !slices.Contains(from.kinds, "*v1.DaemonSet") {
+		t.Errorf("watched: %v", from.kinds)
+	}
+}
+
+// Snapshots have the objects in order and share the list while nothing changes; pods with claims are pending.
+func TestDR_02_DevicesInSnapshots(t *testing.T) {
+	t.Parallel()
+	o := testOptions()
+	o.Devices = true
+	s := New(o)
+	claim := func(name string) *resourcev1.ResourceClaim {
+		return &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
+	}
+	slice := func(name, node string) *resourcev1.ResourceSlice {
+		return &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: resourcev1.ResourceSliceSpec{NodeName: &node}}
+	}
+	for _, obj := range []client.Object{claim("b"), claim("a"), slice("s2", "n"), slice("s1", "m"), &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}} {
+		s.onDeviceObject(obj, false)
+	}
+	first := s.Snapshot(testTypes()).Devices
+	if again := s.Snapshot(testTypes()).Devices; again != first {
+		t.Error("the list was made again although nothing changed")
+	}
+	names := func() (out []string) {
+		d := s.Snapshot(testTypes()).Devices
+		for _, c := range d.Claims {
+			out = append(out, c.Name)
+		}
+		for _, x := range d.Slices {
+			out = append(out, x.Name)
+		}
+		for _, c := range d.Classes {
+			out = append(out, c.Name)
+		}
+		return out
+	}
+	if diff := cmp.Diff([]string{"a", "b", "s1", "s2", "gpu"}, names()); diff != "" {
+		t.Errorf("want - got +\n%s", diff)
+	}
+	before := s.changes
+	s.onDeviceObject(claim("a"), true)
+	if diff := cmp.Diff([]string{"b", "s1", "s2", "gpu"}, names()); diff != "" || s.changes == before {
+		t.Errorf("after a claim is gone: %s", diff)
+	}
+	if got := s.PublishedSlices("n"); len(got) != 1 || got[0].Name != "s2" {
+		t.Errorf("slices of n: %v", got)
+	}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "p"}, Spec: corev1.PodSpec{ResourceClaims: []corev1.PodResourceClaim{{Name: "x", ResourceClaimName: new("b")}}},
+		Status: corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}},
+	}
+	s.setPod(keyOf(pod), pod)
+	view := s.Snapshot(testTypes())
+	if len(view.Pods) != 1 || len(view.Ignored) != 0 || !slices.Equal(view.Pods[0].Shape.Devices, []string{"ns/b"}) {
+		t.Errorf("pods %v, ignored %v", view.Pods, view.Ignored)
+	}
+}

@@ -1,0 +1,214 @@
+package flow_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+)
+
+// beside is another flow in the cluster of this one, with its controller.
+func (f *flow) beside(t *testing.T) *flow {
+	t.Helper()
+	return begin(t, f.cluster, f.own)
+}
+
+// TestGates has what is off by default: one controller with all these settings on serves them all, so that it starts once.
+func TestGates(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t, alone)
+	f.allow("arc-zonal-shift:GetManagedResource", "*")
+	f.withRights([]string{"settings.featureGates.podDeletionCostManagement=true"},
+		"--preference-policy=Ignore", "--min-values-policy=BestEffort", "--enable-zonal-shift",
+		"--feature-gates=SpotToSpotConsolidation=true,StaticCapacity=true,TerminateFirstDrift=true,PodDeletionCostManagement=true")
+	t.Run("together", func(t *testing.T) {
+		for name, run := range map[string]func(*flow){
+			"SC-12, SC-35: preferences are ignored":                  (*flow).preferencesAreIgnored,
+			"SC-43, FM-F12: minValues are lowered":                   (*flow).minValuesAreLowered,
+			"FM-P03: spot is replaced by spot":                       (*flow).spotIsReplacedBySpot,
+			"V15-47, FM-F11: a full reservation: terminate first":    (*flow).aFullReservationIsLeftFirst,
+			"V15-49, FM-M02: a static pool at its limit: the same":   (*flow).aStaticPoolAtItsLimit,
+			"V15-53, V15-54: scale-down empties the node to go next": (*flow).scaleDownEmptiesANode,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				run(f.beside(t))
+			})
+		}
+	})
+	t.Run("FM-E19: a zonal shift", func(t *testing.T) { f.beside(t).aZoneIsShiftedAway() }) // which is so for all
+}
+
+// preferencesAreIgnored: pods that would rather have a dear type, and a node each, share a cheap one.
+func (f *flow) preferencesAreIgnored() {
+	f.deploy("inflate", 2, requests("500m", "512Mi"), func(p *corev1.PodTemplateSpec) {
+		dear := corev1.NodeSelectorRequirement{Key: corev1.LabelInstanceTypeStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"m5.2xlarge"}}
+		p.Spec.Affinity = &corev1.Affinity{
+			NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
+				Weight: 100, Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{dear}},
+			}}},
+			PodAntiAffinity: &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{
+				Weight: 100, PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "inflate"}}},
+			}}},
+		}
+	})
+	f.unschedulable(2)
+	f.pool("", types("m5.large", "m5.2xlarge"))
+	f.running("inflate", 2)
+	if got := typesOf(f.ready(1)); !slices.Equal(got, []string{"m5.large"}) {
+		f.Errorf("the pods run on %v, want one m5.large", got)
+	}
+}
+
+// minValuesAreLowered: a pool that asks for two families and can have one gets its node, and the claim says so.
+func (f *flow) minValuesAreLowered() {
+	f.pool("", types("m5.large"), minimum(2, awsv1.LabelInstanceFamily, "c5", "m5"))
+	f.deploy("inflate", 1)
+	f.running("inflate", 1)
+	if claim := f.ready(1)[0]; claim.Annotations[karpv1.AnnotationMinValuesRelaxed] != "true" {
+		f.Errorf("the claim has annotations %v", claim.Annotations)
+	}
+}
+
+// spotIsReplacedBySpot: a spot node that is too large stays while fewer than fifteen types are cheaper. With more of them
+// it is replaced by a node of one of the cheapest fifteen.
+func (f *flow) spotIsReplacedBySpot() {
+	pool := f.pool("", types("m5.2xlarge"), spot)
+	old := f.oversized()
+	f.become(pool, consolidates, require(corev1.LabelInstanceTypeStable, corev1.NodeSelectorOpIn, "m5.large", "m5.xlarge", "m5.2xlarge", "m5a.large"))
+	f.event("Node", old.Status.NodeName, "Unconsolidatable", "15 are needed")
+	if list := f.claims(); len(list) != 1 || list[0].UID != old.UID {
+		f.Errorf("the node was replaced although three types are cheaper: %s", sayConditions(list))
+	}
+	f.become(pool, func(p *karpv1.NodePool) {
+		p.Spec.Template.Spec.Requirements = nil
+		spot(p)
+		require(corev1.LabelArchStable, corev1.NodeSelectorOpIn, "amd64")(p)
+		require(awsv1.LabelInstanceCategory, corev1.NodeSelectorOpIn, "c", "m", "r")(p)
+		require(awsv1.LabelInstanceGeneration, corev1.NodeSelectorOpGt, "2")(p)
+	})
+	f.gone(&old, later)
+	next := f.ready(1)[0]
+	f.running("inflate", 1)
+	if next.Labels[karpv1.LabelCapacityType] != karpv1.CapacityTypeSpot {
+		f.Errorf("the successor is %s", next.Labels[karpv1.LabelCapacityType])
+	}
+	at := slices.IndexFunc(next.Spec.Requirements, func(r karpv1.Requirement) bool { return r.Key == corev1.LabelInstanceTypeStable })
+	if at < 0 || len(next.Spec.Requirements[at].Values) != 15 {
+		f.Errorf("the successor may be of %v, want the cheapest 15 types", next.Spec.Requirements)
+	}
+	if got := f.commands(); !slices.Equal(got, []string{"underutilized replace"}) {
+		f.Errorf("the commands were %v, want one replacement", got)
+	}
+}
+
+// gold changes the template of a pool, so that its nodes drift.
+func gold(p *karpv1.NodePool) {
+	p.Spec.Template.ObjectMeta.Labels = map[string]string{"tier": "gold"}
+}
+
+// aFullReservationIsLeftFirst: the only slot is taken by the node that drifted. It goes first and its successor has the slot.
+func (f *flow) aFullReservationIsLeftFirst() {
+	id := f.reservation(1)
+	pool := f.pool("", reservedOnly, pace("1"))
+	f.deploy("inflate", 1)
+	f.running("inflate", 1)
+	old := f.ready(1)[0]
+	f.become(pool, gold)
+	f.gone(&old, later)
+	f.running("inflate", 1)
+	if inside, _ := f.inside(id, f.ready(1)); len(inside) != 1 || inside[0].Labels["tier"] != "gold" {
+		f.Errorf("the successor is not in the reservation: %v", inside)
+	}
+	if got := f.commands(); !slices.Equal(got, []string{"drifted terminate-first"}) {
+		f.Errorf("the commands were %v, want drifted terminate-first", got)
+	}
+	f.slotsAreFree()
+}
+
+// aStaticPoolAtItsLimit: there is no room for a second node, so the one that drifted goes first.
+func (f *flow) aStaticPoolAtItsLimit() {
+	pool := f.pool("", types("m5.large"), fixed(1, "1"))
+	old := f.ready(1)[0]
+	f.become(pool, gold)
+	most := 0
+	f.await(later, "the node is replaced", func() (bool, string) {
+		list := f.claims()
+		most = max(most, len(slices.DeleteFunc(slices.Clone(list), func(c karpv1.NodeClaim) bool { return deleting(&c) })))
+		return len(list) == 1 && list[0].UID != old.UID && is(karpv1.ConditionInitialized)(&list[0]), sayConditions(list)
+	})
+	if most > 1 {
+		f.Errorf("%d claims at a time, the limit is 1", most)
+	}
+	if got := f.commands(); !slices.Equal(got, []string{"drifted terminate-first"}) {
+		f.Errorf("the commands were %v, want drifted terminate-first", got)
+	}
+}
+
+// scaleDownEmptiesANode: of two nodes with two pods each, the one that consolidation would take first loses both of its
+// pods when the Deployment shrinks. Without the gate each node would lose one.
+func (f *flow) scaleDownEmptiesANode() {
+	d := f.deploy("inflate", 4, requests("1500m", "2Gi"))
+	f.unschedulable(4)
+	f.pool("", types("m5.xlarge"), consolidates, emptyAfter("1h"))
+	f.running("inflate", 4)
+	f.ready(2)
+	next := ""
+	f.await(later, "the pods of one node have a deletion cost below 0", func() (bool, string) {
+		on, said := map[string]int{}, ""
+		for _, p := range f.pods("inflate") {
+			if cost := p.Annotations[corev1.PodDeletionCost]; strings.HasPrefix(cost, "-") {
+				on[p.Spec.NodeName]++
+				next = p.Spec.NodeName
+			}
+			said += fmt.Sprintf(" %s:%s", p.Spec.NodeName, p.Annotations[corev1.PodDeletionCost])
+		}
+		return len(on) == 1 && on[next] == 2, said
+	})
+	f.scale(d, 2)
+	for _, p := range f.running("inflate", 2) {
+		if p.Spec.NodeName == next {
+			f.Errorf("pod %s is left on %s, which consolidation takes next", p.Name, next)
+		}
+	}
+}
+
+// aZoneIsShiftedAway: meanwhile nothing is launched in the zone and nothing ended there, and the other zones go on. When
+// the shift is over all that waited is done.
+func (f *flow) aZoneIsShiftedAway() {
+	const zone = "eu-west-1a"
+	pool := f.pool("", types("m5.large"), emptyAfter("1s"), pace("100%"))
+	inside := f.deploy("inside", 1, selects(karpv1.LabelNodePool, f.name, corev1.LabelTopologyZone, zone))
+	f.running("inside", 1)
+	first := f.ready(1)[0]
+	f.aws(http.MethodPut, "shifts", `{"active":[{"awayFrom":"`+zone+`","for":"1h"}]}`)
+	over := func() { f.aws(http.MethodPut, "shifts", `{"active":[]}`) }
+	f.Cleanup(over)
+	f.event("NodePool", pool.Name, "ZonalShiftActive", zone)
+	f.deploy("waits", 1, selects(karpv1.LabelNodePool, f.name, corev1.LabelTopologyZone, zone), requests("1500m", "1Gi"))
+	others := f.deploy("others", 3, apart("others"), requests("1500m", "1Gi"))
+	f.running("others", 3)
+	for _, c := range f.claims() {
+		if c.UID != first.UID && c.Labels[corev1.LabelTopologyZone] == zone {
+			f.Errorf("%s was launched in the zone that is shifted away", c.Name)
+		}
+	}
+	f.event("Pod", "waits", "FailedScheduling", "")
+	f.scale(inside, 0)
+	f.scale(others, 0)
+	f.await(soon, "the empty nodes of the other zones are gone", func() (bool, string) { return len(f.claims()) <= 1, sayConditions(f.claims()) })
+	f.stays(10*time.Second, "the instance in the zone runs on", func() (bool, string) {
+		return f.stateOf(instanceOf(&first)) == "running", f.stateOf(instanceOf(&first))
+	})
+	over()
+	f.event("NodePool", pool.Name, "ZonalShiftCleared", zone)
+	f.running("waits", 1, later)
+}

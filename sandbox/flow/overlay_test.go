@@ -1,0 +1,248 @@
+package flow_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/api/v1alpha1"
+	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/sandbox/fakenode"
+)
+
+const ownDevice = "example.com/device"
+
+// overlay makes a NodeOverlay for the pools of the test alone.
+func (f *flow) overlay(name, spec string, pools ...string) *v1alpha1.NodeOverlay {
+	f.Helper()
+	o := &v1alpha1.NodeOverlay{}
+	f.decode(spec, o)
+	o.Name = f.name + name
+	if len(pools) == 0 {
+		pools = []string{f.name}
+	}
+	o.Spec.Requirements = append(o.Spec.Requirements, v1alpha1.Requirement{Key: karpv1.LabelNodePool, Operator: corev1.NodeSelectorOpIn, Values: pools})
+	if err := f.kube.Create(f.Context(), o); err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { f.remove(o) })
+	return o
+}
+
+// settled waits until a condition of an overlay is as it should be.
+func (f *flow) settled(o *v1alpha1.NodeOverlay, status metav1.ConditionStatus, reason string) string {
+	f.Helper()
+	var message string
+	f.await(soon, "NodeOverlay "+o.Name+" is "+string(status)+" "+reason, func() (bool, string) {
+		var list v1alpha1.NodeOverlayList
+		f.list(&list)
+		for i := range list.Items {
+			if list.Items[i].Name != o.Name {
+				continue
+			}
+			for _, c := range list.Items[i].Status.Conditions {
+				if c.Type == karpv1.ConditionValidationSucceeded {
+					message = c.Message
+					return c.Status == status && c.Reason == reason && c.ObservedGeneration == list.Items[i].Generation, string(c.Status) + " " + c.Reason + " " + c.Message
+				}
+			}
+			return false, "it has no condition"
+		}
+		return false, "it is not there"
+	})
+	return message
+}
+
+// OV-11, OV-14, OV-19, OV-22, OV-23, P04, M08: an overlay that makes the larger type cheaper decides which type is bought; the launch
+// passes on the order of the prices. Once it is deleted, the smaller type is bought again.
+func TestOV_11_APriceOverlayDecidesWhatIsBought(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t, calm)
+	o := f.overlay("-cheap", `spec: {price: "0.001", requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [m5.2xlarge]}]}`)
+	f.settled(o, metav1.ConditionTrue, karpv1.ConditionValidationSucceeded)
+	f.pool("", types("m5.large", "m5.2xlarge"))
+	d := f.deploy("inflate", 1, apart("inflate"))
+	f.running("inflate", 1)
+	claim := f.ready(1)[0]
+	if got := claim.Labels[corev1.LabelInstanceTypeStable]; got != "m5.2xlarge" {
+		t.Errorf("bought %s, want the type that the overlay makes cheapest", got)
+	}
+	if claim.Annotations[karpv1.AnnotationPriceOverlayApplied] != "true" || claim.Annotations[karpv1.AnnotationCapacityOverlayApplied] != "" {
+		t.Errorf("annotations %v", claim.Annotations)
+	}
+	for _, call := range f.fleetCalls() {
+		if got := call.Parameters["OnDemandOptions.AllocationStrategy"]; got != "prioritized" {
+			t.Errorf("a fleet with allocation strategy %q", got)
+		}
+	}
+	f.remove(o)
+	next := f.overlay("-next", `spec: {requirements: []}`) // once it has a condition, the other one was seen to be gone
+	f.settled(next, metav1.ConditionTrue, karpv1.ConditionValidationSucceeded)
+	patch(f, d, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(2)) })
+	f.running("inflate", 2)
+	for _, c := range f.ready(2) {
+		if c.Name != claim.Name && (c.Labels[corev1.LabelInstanceTypeStable] != "m5.large" || c.Annotations[karpv1.AnnotationPriceOverlayApplied] != "") {
+			t.Errorf("without the overlay %s was bought, annotations %v", c.Labels[corev1.LabelInstanceTypeStable], c.Annotations)
+		}
+	}
+}
+
+// OV-13, OV-22, SC-50: no type has the resource that a pod requests, until an overlay says which ones have it. The claim carries it at once,
+// so that no second node is bought, and the node is not initialized before it registers it.
+func TestOV_13_ACapacityOverlayAddsAResource(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t, calm)
+	f.pool("", types("m5.large", "m5.xlarge"))
+	f.deploy("inflate", 1, func(p *corev1.PodTemplateSpec) {
+		list := corev1.ResourceList{"cpu": resource.MustParse("1"), ownDevice: resource.MustParse("2")}
+		p.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: list, Limits: corev1.ResourceList{ownDevice: resource.MustParse("2")}}
+	})
+	f.unschedulable(1)
+	o := f.overlay("-device", `spec: {capacity: {example.com/device: "3"}, requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [m5.xlarge]}]}`)
+	f.settled(o, metav1.ConditionTrue, karpv1.ConditionValidationSucceeded)
+	claim := f.claim("is registered", func(c *karpv1.NodeClaim) bool { return condition.True(c.Status.Conditions, karpv1.ConditionRegistered) })
+	if got := claim.Status.Capacity[ownDevice]; got.Value() != 3 {
+		t.Errorf("the claim has %s of the device, want 3", got.String())
+	}
+	if claim.Annotations[karpv1.AnnotationCapacityOverlayApplied] != "true" {
+		t.Errorf("annotations %v", claim.Annotations)
+	}
+	if condition.True(claim.Status.Conditions, karpv1.ConditionInitialized) {
+		t.Error("the node is initialized without the device")
+	}
+	f.nodeFault(fakenode.Fault{Devices: corev1.ResourceList{ownDevice: resource.MustParse("3")}})
+	f.running("inflate", 1)
+	if claims := f.ready(1); claims[0].Labels[corev1.LabelInstanceTypeStable] != "m5.xlarge" {
+		t.Errorf("bought %s", claims[0].Labels[corev1.LabelInstanceTypeStable])
+	}
+	if n := len(f.allInstances()); n != 1 {
+		t.Errorf("%d instances were bought, want 1", n)
+	}
+}
+
+// OV-16, OV-17, OV-23, M07: of two overlays of one weight the one whose name comes last is applied; the other says with which it conflicts, and is
+// applied once that is deleted. One that is malformed says why.
+func TestOV_16_ConflictsAreSaid(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t, calm)
+	pool := f.pool("", types("m5.large", "m5.xlarge"))
+	f.condition(pool, karpv1.ConditionReady, metav1.ConditionTrue, "")
+	first := f.overlay("-a", `spec: {priceAdjustment: "-10%", weight: 7, requirements: []}`)
+	second := f.overlay("-b", `spec: {price: "0.5", weight: 7, requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [m5.large]}]}`)
+	bad := f.overlay("-c", `spec: {price: "0.5", weight: 7, requirements: [{key: kubernetes.io/hostname, operator: In, values: [a]}]}`)
+	f.settled(second, metav1.ConditionTrue, karpv1.ConditionValidationSucceeded)
+	if said := f.settled(first, metav1.ConditionFalse, "Conflict"); !strings.Contains(said, second.Name) || !strings.Contains(said, "m5.large") {
+		t.Errorf("the condition says %q", said)
+	}
+	if said := f.settled(bad, metav1.ConditionFalse, "RuntimeValidation"); !strings.Contains(said, "kubernetes.io/hostname") {
+		t.Errorf("the condition says %q", said)
+	}
+	f.remove(second)
+	f.settled(first, metav1.ConditionTrue, karpv1.ConditionValidationSucceeded)
+}
+
+// OV-19, P04: a price that changes acts through consolidation alone: no node drifts, and one that became too dear is replaced.
+func TestOV_19_AChangedPriceConsolidates(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t, calm)
+	f.pool("", types("m5.large", "c5.large"), consolidates)
+	f.deploy("inflate", 1)
+	f.running("inflate", 1)
+	old := f.ready(1)[0]
+	bought := old.Labels[corev1.LabelInstanceTypeStable]
+	f.settled(f.overlay("-dear", `spec: {priceAdjustment: "+5", requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [`+bought+`]}]}`), metav1.ConditionTrue, karpv1.ConditionValidationSucceeded)
+	f.gone(&old, later)
+	f.running("inflate", 1)
+	if now := typesOf(f.ready(1)); len(now) != 1 || now[0] == bought {
+		t.Errorf("the pod runs on %v, want another type than %s", now, bought)
+	}
+	if commands := f.commands(); !slices.Contains(commands, "underutilized replace") || slices.ContainsFunc(commands, func(c string) bool { return strings.HasPrefix(c, "drifted") }) {
+		t.Errorf("the log says %v", commands)
+	}
+}
+
+// OV-24: with the gate off an overlay is no more than an object.
+func TestOV_24_WithTheGateOffOverlaysAreIgnored(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t, alone)
+	f.with("--feature-gates=NodeOverlay=false")
+	o := f.overlay("-cheap", `spec: {price: "0.001", requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [m5.2xlarge]}]}`)
+	f.pool("", types("m5.large", "m5.2xlarge"))
+	f.deploy("inflate", 1)
+	f.running("inflate", 1)
+	if got := typesOf(f.ready(1)); !slices.Equal(got, []string{"m5.large"}) {
+		t.Errorf("bought %v", got)
+	}
+	if err := f.kube.Get(t.Context(), keyOf(o), o); err != nil || len(o.Status.Conditions) > 0 {
+		t.Errorf("conditions %v, %v", o.Status.Conditions, err)
+	}
+}
+
+// OV-24, C12: without the CRD of overlays everything else works and one line says what to do. Once it is there, overlays are used, without
+// a restart.
+func TestOV_24_FM_C12_TheKindAppearsLater(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t, alone)
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	for _, c := range f.server.CRDs {
+		if c.Spec.Names.Kind == "NodeOverlay" {
+			crd = c.DeepCopy()
+		}
+	}
+	config := f.server.Config
+	admin, err := apiextensions.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	crds := admin.ApiextensionsV1().CustomResourceDefinitions()
+	if err := crds.Delete(t.Context(), crd.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	put := func() error {
+		crd.ResourceVersion, crd.UID, crd.Status = "", "", apiextensionsv1.CustomResourceDefinitionStatus{}
+		_, err := crds.Create(context.WithoutCancel(t.Context()), crd, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			return nil
+		}
+		return err
+	}
+	t.Cleanup(func() {
+		if err := put(); err != nil {
+			t.Error(err)
+		}
+	})
+	f.await(soon, "the kind is not served", func() (bool, string) {
+		err := f.kube.List(t.Context(), &v1alpha1.NodeOverlayList{})
+		return err != nil, "it is"
+	})
+	f.with()
+	f.pool("", types("m5.large", "m5.2xlarge"))
+	d := f.deploy("inflate", 1, apart("inflate"))
+	f.running("inflate", 1)
+	f.ready(1)
+	f.toldOnce("the cluster does not serve NodeOverlays")
+	f.await(soon, "the kind is served again", func() (bool, string) {
+		if err := put(); err != nil {
+			return false, err.Error()
+		}
+		err := f.kube.List(t.Context(), &v1alpha1.NodeOverlayList{})
+		return err == nil, fmt.Sprint(err)
+	})
+	f.settled(f.overlay("-cheap", `spec: {price: "0.001", requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [m5.2xlarge]}]}`), metav1.ConditionTrue, karpv1.ConditionValidationSucceeded)
+	patch(f, d, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(2)) })
+	f.running("inflate", 2)
+	if got := typesOf(f.ready(2)); !slices.Equal(got, []string{"m5.2xlarge", "m5.large"}) && !slices.Equal(got, []string{"m5.large", "m5.2xlarge"}) {
+		t.Errorf("bought %v", got)
+	}
+}
