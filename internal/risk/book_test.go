@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	_ "github.com/dovetail-sh/dovetail/internal/seed"
 )
 
 var start = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)

@@ -255,3 +255,29 @@ func TestFM_H13_TerminationHandlerIsInstalledToo(t *testing.T) {
 		t.Errorf("%d instances, want the first and one for each pod at most", n)
 	}
 }
+
+// IR-05, IR-06: five spot nodes of a Deployment are on different spot pools, so that one that is reclaimed takes two of them at most.
+// Its claims leave EC2 a choice of types.
+func TestIR_05_SpotNodesOfADeployment(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t, calm)
+	f.deploy("inflate", 5, requests("3", "4Gi"))
+	f.unschedulable(5)
+	f.pool("", spot, require("karpenter.k8s.aws/instance-cpu", corev1.NodeSelectorOpIn, "4"))
+	f.running("inflate", 5)
+	on := map[string]int{}
+	for _, c := range f.ready(5) {
+		on[c.Labels[corev1.LabelInstanceTypeStable]+" in "+c.Labels[corev1.LabelTopologyZone]]++
+		for _, r := range c.Spec.Requirements {
+			if r.Key == corev1.LabelInstanceTypeStable && len(r.Values) < 3 {
+				t.Errorf("claim %s names only %v", c.Name, r.Values)
+			}
+		}
+	}
+	for at, nodes := range on {
+		if nodes > 2 {
+			t.Errorf("%d of 5 nodes are %s: %v", nodes, at, on)
+		}
+	}
+	t.Logf("spot pools: %v", on)
+}
