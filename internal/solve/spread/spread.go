@@ -63,7 +63,7 @@ func Nodes(state *exact.State, nodes []*model.NewNode, binds []model.Bind, remov
 }
 
 func isSpot(n *model.NewNode) bool {
-	return n.Offer.CapacityType == karpv1.CapacityTypeSpot && n.Offer.Reservation == "" && !n.Relaxed
+	return n.Offer.CapacityType == karpv1.CapacityTypeSpot && n.Offer.Reservation == "" && !n.Relaxed && len(n.Drivers) == 0
 }
 
 // workload is the pods that scheduling cannot tell apart: those of a Deployment, as a rule.
@@ -356,11 +356,13 @@ func (s *spreader) inStripe(cat *model.Catalogue, zone string, stripe int, list 
 func (s *spreader) restrict(n *model.NewNode, poolID int, cat *model.Catalogue, types []int, zone string, cols bitset.Columns, list []priced) model.NewNode {
 	out := *n
 	out.Needs, out.Types, out.Overlaid = n.Needs.Clone(), make([]string, 0, len(list)), false
+	out.CapacityOverlaid = false
 	kept := make([]int, 0, len(list))
 	var capacityTypes []string
 	for _, p := range list {
 		it := cat.Types[p.t].InstanceType
 		out.Types, kept, out.Overlaid = append(out.Types, it.Name), append(kept, p.t), out.Overlaid || it.Overlaid
+		out.CapacityOverlaid = out.CapacityOverlaid || it.CapacityOverlaid
 		left := cat.Launchable[p.t].And(cols)
 		for i := left.Next(0); i >= 0; i = left.Next(i + 1) {
 			capacityTypes = append(capacityTypes, cat.Columns[i].Capacity)
