@@ -44,6 +44,7 @@ func (b bitset) and(other bitset) {
 		b[i] &= other[i]
 	}
 }
+
 func (b bitset) each(do func(int) bool) {
 	for w, word := range b {
 		for ; word != 0; word &= word - 1 {

@@ -16,9 +16,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/provision"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/script"
-	"github.com/dovetail-sh/dovetail/internal/solve"
-
 	_ "github.com/dovetail-sh/dovetail/internal/seed"
+	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
 // play makes the plans of a round.
