@@ -19,9 +19,10 @@ const (
 )
 
 const (
-	// MaxPods is for how many pods one buffer can keep room, and MaxTotal all buffers together. A mistyped number must
-	// not take the memory and the time that planning for real pods needs.
-	MaxPods  = 10_000
+	// MaxPods is for how many pods one buffer can keep room. A mistyped number must not take the memory and the time that
+	// planning for real pods needs.
+	MaxPods = 10_000
+	// MaxTotal is for how many pods all buffers together can keep room.
 	MaxTotal = 30_000
 )
 

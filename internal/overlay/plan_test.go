@@ -20,6 +20,7 @@ func BenchmarkPlan(b *testing.B) {
 	}
 	view := s.World(time.Unix(0, 0)).Compile().View
 	plan := func(b *testing.B) {
+		b.Helper()
 		b.ReportAllocs()
 		for b.Loop() {
 			solve.Solve(solve.Problem{View: view, Pods: view.Pending, Policy: solve.Policy{Workers: 1}}, func() bool { return false })

@@ -257,10 +257,11 @@ func TestFM_H13_TerminationHandlerIsInstalledToo(t *testing.T) {
 }
 
 // IR-05, IR-06: five spot nodes of a Deployment are on different spot pools, so that one that is reclaimed takes two of them at most.
-// Its claims leave EC2 a choice of types.
+// Its claims leave EC2 a choice of types. The recorded prices are too far apart for 3 %, so that an overlay makes them equal.
 func TestIR_05_SpotNodesOfADeployment(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
+	f.settled(f.overlay("-equal", `spec: {price: "0.08", requirements: []}`), metav1.ConditionTrue, karpv1.ConditionValidationSucceeded)
 	f.deploy("inflate", 5, requests("3", "4Gi"))
 	f.unschedulable(5)
 	f.pool("", spot, require("karpenter.k8s.aws/instance-cpu", corev1.NodeSelectorOpIn, "4"))

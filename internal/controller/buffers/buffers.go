@@ -105,14 +105,14 @@ func (b *Buffers) Start(ctx context.Context) error {
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("controller", name))
 	start, elected, wait := b.Now(), b.elected, retry
 	lastPoll := time.Time{}
-	for {
+	for ctx.Err() == nil {
 		poll := b.Now().Sub(lastPoll) >= pollEvery
 		if poll {
 			lastPoll = b.Now()
 		}
 		err := b.passRecovering(ctx, poll)
 		if ctx.Err() != nil {
-			return nil
+			break
 		}
 		next := pollEvery
 		if err != nil {
@@ -134,10 +134,8 @@ func (b *Buffers) Start(ctx context.Context) error {
 			pause(ctx, settle) // one pass for changes that come together
 		}
 		due.Stop()
-		if ctx.Err() != nil {
-			return nil
-		}
 	}
+	return nil
 }
 
 func pause(ctx context.Context, d time.Duration) {

@@ -49,8 +49,11 @@ type world struct {
 	rearm int // how often consolidation was told to look again
 	plans int // how often a plan was requested
 	said  []string
-	ctx   context.Context
+	log   logr.Logger
 }
+
+// context carries the log of the test.
+func (w *world) context() context.Context { return log.IntoContext(w.t.Context(), w.log) }
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
@@ -61,7 +64,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		}
 	}
 	w := &world{t: t, fails: map[string]error{}, now: time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC), table: resources.NewTable("example.com/first")}
-	w.ctx = log.IntoContext(t.Context(), logr.New(funcr.New(func(_, args string) { w.said = append(w.said, args) }, funcr.Options{}).GetSink()))
+	w.log = logr.New(funcr.New(func(_, args string) { w.said = append(w.said, args) }, funcr.Options{}).GetSink())
 	w.kube = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha1.NodeOverlay{}).WithInterceptorFuncs(interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			if _, overlays := list.(*v1alpha1.NodeOverlayList); overlays && w.reads != nil {
@@ -116,11 +119,11 @@ func priced(name, instanceType, usd string) *v1alpha1.NodeOverlay {
 
 // types are what a pool is planned with.
 func (w *world) types(name string) ([]catalog.InstanceType, error) {
-	list, err := w.Overlays.Types(w.ctx, pool(name))
+	list, err := w.Overlays.Types(w.context(), pool(name))
 	if err != nil {
 		return nil, err
 	}
-	list, _, err = w.apply(w.ctx, pool(name), list)
+	list, _, err = w.apply(w.context(), pool(name), list)
 	return list, err
 }
 
@@ -136,7 +139,7 @@ func (w *world) price(poolName string, n int) float64 {
 
 func (w *world) turn() time.Duration {
 	w.t.Helper()
-	wait, err := w.Turn(w.ctx)
+	wait, err := w.Turn(w.context())
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -146,7 +149,7 @@ func (w *world) turn() time.Duration {
 func (w *world) condition(name, kind string) metav1.Condition {
 	w.t.Helper()
 	o := &v1alpha1.NodeOverlay{}
-	if err := w.kube.Get(w.ctx, client.ObjectKey{Name: name}, o); err != nil {
+	if err := w.kube.Get(w.context(), client.ObjectKey{Name: name}, o); err != nil {
 		w.t.Fatal(err)
 	}
 	if c := condition.Find(o.Status.Conditions, kind); c != nil {
@@ -186,19 +189,19 @@ func TestOV_19_FM_P04_AChangeTakesEffectAtOnce(t *testing.T) {
 	if w.price("a", 1) != 0.05 || w.price("a", 0) != 0.2 {
 		t.Error("a new list of the cloud is not used, or without the overlay")
 	}
-	if err := w.kube.Get(w.ctx, client.ObjectKeyFromObject(o), o); err != nil {
+	if err := w.kube.Get(w.context(), client.ObjectKeyFromObject(o), o); err != nil {
 		t.Fatal(err)
 	}
 	usd := "0.07"
 	o.Spec.Price, o.Generation = &usd, 2
-	if err := w.kube.Update(w.ctx, o); err != nil {
+	if err := w.kube.Update(w.context(), o); err != nil {
 		t.Fatal(err)
 	}
 	w.turn()
 	if w.price("b", 1) != 0.07 || w.rearm != 2 {
 		t.Errorf("price %v after the edit; consolidation looks again %d times", w.price("b", 1), w.rearm)
 	}
-	if err := w.kube.Delete(w.ctx, o); err != nil {
+	if err := w.kube.Delete(w.context(), o); err != nil {
 		t.Fatal(err)
 	}
 	w.turn()
@@ -259,11 +262,11 @@ func TestOV_23_FM_M07_Conditions(t *testing.T) {
 		}
 	}
 	before := &v1alpha1.NodeOverlay{}
-	_ = w.kube.Get(w.ctx, client.ObjectKey{Name: "a"}, before)
+	_ = w.kube.Get(w.context(), client.ObjectKey{Name: "a"}, before)
 	w.now = w.now.Add(time.Hour)
 	w.turn()
 	after := &v1alpha1.NodeOverlay{}
-	_ = w.kube.Get(w.ctx, client.ObjectKey{Name: "a"}, after)
+	_ = w.kube.Get(w.context(), client.ObjectKey{Name: "a"}, after)
 	if before.ResourceVersion != after.ResourceVersion {
 		t.Error("conditions are written although nothing changed")
 	}
@@ -309,7 +312,7 @@ func TestOV_22_Launches(t *testing.T) {
 		}
 		return c
 	}
-	list, table, err := w.Launchable(w.ctx, claim("a"), w.list)
+	list, table, err := w.Launchable(w.context(), claim("a"), w.list)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -318,7 +321,7 @@ func TestOV_22_Launches(t *testing.T) {
 		t.Errorf("launched with %+v, lane %d", list[1], lane)
 	}
 	for _, name := range []string{"", "deleted"} {
-		if list, _, err := w.Launchable(w.ctx, claim(name), w.list); err != nil || &list[0] != &w.list[0] {
+		if list, _, err := w.Launchable(w.context(), claim(name), w.list); err != nil || &list[0] != &w.list[0] {
 			t.Errorf("pool %q: overlays are applied, or %v", name, err)
 		}
 	}

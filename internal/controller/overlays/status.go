@@ -40,12 +40,10 @@ func (o *Overlays) Turn(ctx context.Context) (time.Duration, error) {
 			err = errors.Join(err, fmt.Errorf("write the status of NodeOverlay %s: %w", found.objects[i].Name, wrote))
 		}
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return o.retry(), err
-	case found.failed != nil:
-		// Why is on the pool or its class already.
-		log.FromContext(ctx).V(1).Info("NodePool(s) are not evaluated: their instance types cannot be listed", "reason", found.failed.Error())
+	}
+	if logUnevaluated(ctx, found.failed) {
 		return o.retry(), nil
 	}
 	o.failures = 0
@@ -87,4 +85,12 @@ func (o *Overlays) writeStatus(ctx context.Context, object *v1alpha1.NodeOverlay
 	}
 	o.Events.Flips(next, condition.Flips(object.Status.Conditions, conditions))
 	return nil
+}
+
+// logUnevaluated says which pools have no instance types, if any. Why is on the pool or its class already.
+func logUnevaluated(ctx context.Context, why error) bool {
+	if why != nil {
+		log.FromContext(ctx).V(1).Info("NodePool(s) are not evaluated: their instance types cannot be listed", "reason", why.Error())
+	}
+	return why != nil
 }
