@@ -154,7 +154,7 @@ func (o *Overlays) apply(ctx context.Context, pool *karpv1.NodePool, list []cata
 }
 
 func unevaluated(cause error) error {
-	return &cloud.Error{Kind: cloud.NotReady, Op: "list instance types", Reason: "NodeOverlaysUnevaluated", Err: errors.Join(cloud.ErrUnevaluated, cause)}
+	return &cloud.Error{Kind: cloud.NotReady, Op: "list instance types", Err: errors.Join(cloud.ErrUnevaluated, cause)}
 }
 
 func (o *Overlays) isEvaluated(pool string) bool {
