@@ -102,7 +102,12 @@ func (b *Buffers) Planned(view *cluster.Snapshot, plan solve.Plan, invalid []clu
 
 // Start resolves until the context ends.
 func (b *Buffers) Start(ctx context.Context) error {
-	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("controller", name))
+	b.run(log.IntoContext(ctx, log.FromContext(ctx).WithValues("controller", name)))
+	return nil
+}
+
+// run makes passes: at once when something changed, every pollEvery otherwise, and with back-off after a failure.
+func (b *Buffers) run(ctx context.Context) {
 	start, elected, wait := b.Now(), b.elected, retry
 	lastPoll := time.Time{}
 	for ctx.Err() == nil {
@@ -110,13 +115,10 @@ func (b *Buffers) Start(ctx context.Context) error {
 		if poll {
 			lastPoll = b.Now()
 		}
-		err := b.passRecovering(ctx, poll)
-		if ctx.Err() != nil {
-			break
-		}
 		next := pollEvery
-		if err != nil {
-			log.FromContext(ctx).Error(err, "Reconciler error")
+		if failed := b.passFails(ctx, poll); ctx.Err() != nil {
+			break
+		} else if failed {
 			next, wait = wait, min(2*wait, pollEvery)
 			if b.Now().Sub(start) >= patience {
 				b.resolved.Store(true) // real pods must not wait for buffers
@@ -135,7 +137,15 @@ func (b *Buffers) Start(ctx context.Context) error {
 		}
 		due.Stop()
 	}
-	return nil
+}
+
+// passFails reports whether a pass failed, and logs why.
+func (b *Buffers) passFails(ctx context.Context, poll bool) bool {
+	err := b.passRecovering(ctx, poll)
+	if err != nil && ctx.Err() == nil {
+		log.FromContext(ctx).Error(err, "Reconciler error")
+	}
+	return err != nil
 }
 
 func pause(ctx context.Context, d time.Duration) {
