@@ -33,6 +33,9 @@ func advise(c Config, found map[string]given, f *findings) {
 	if c.AWS.VMMemoryOverheadPercent >= 1 {
 		f.warn(found["vm-memory-overhead-percent"], "a fraction of 1 or more leaves no memory for pods; 7.5 % is 0.075")
 	}
+	if c.Scheduling.SpotPoolShare >= 1 {
+		f.warn(found["spot-pool-share"], "a share of 1 or more bounds nothing; a quarter is 0.25")
+	}
 	if c.Disruption.MinSaving >= 1 {
 		f.warn(found["consolidation-min-saving"], "no replacement saves a share of 1 or more, so none is ever made; a fifth is 0.2")
 	}
