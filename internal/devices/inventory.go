@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -23,10 +25,16 @@ var features = structured.Features{
 	FractionalCapacityRange: true, PartitionableDevices: true, PrioritizedList: true,
 }
 
-// Inventory is the devices, classes and claims of a snapshot. It never changes, and several goroutines may use it.
+// Inventory is the devices, classes and claims of a snapshot. It never changes, and several goroutines may use it. It is
+// read when the first claim is looked at: most plans have no pods with claims.
 type Inventory struct {
+	contents func() *contents
+}
+
+// contents is what an Inventory holds.
+type contents struct {
 	claims  map[string]*resourcev1.ResourceClaim // by namespace/name
-	specs   map[string]string                    // what a claim asks for, as text: equal claims are interchangeable
+	specs   map[string]string                    // what a claim asks for, by number: equal claims are interchangeable
 	classes classLister
 	local   map[string][]*resourcev1.ResourceSlice // of pools that an initialized node has devices of, by node
 	shared  []*resourcev1.ResourceSlice            // of pools that several nodes can reach
@@ -35,8 +43,7 @@ type Inventory struct {
 	at      map[string][]string                    // claims whose devices belong to a node that is not initialized, by node
 	taken   structured.AllocatedState
 	sets    []templateSet
-	setOf   map[typeOfPool]int
-	cel     *cel.Cache
+	setOf   map[typeOfPool]int // nothing for types without devices
 }
 
 // typeOfPool is an instance type of a NodePool.
@@ -56,11 +63,15 @@ func New(view *cluster.Snapshot, moved []cluster.Pod) *Inventory {
 	if view == nil || view.Devices == nil {
 		return nil
 	}
+	return &Inventory{contents: sync.OnceValue(func() *contents { return read(view, moved) })}
+}
+
+func read(view *cluster.Snapshot, moved []cluster.Pod) *contents {
 	d := view.Devices
-	inv := &Inventory{
+	inv := &contents{
 		claims: make(map[string]*resourcev1.ResourceClaim, len(d.Claims)), specs: make(map[string]string, len(d.Claims)),
 		classes: make(classLister, len(d.Classes)), local: map[string][]*resourcev1.ResourceSlice{},
-		at: map[string][]string{}, setOf: map[typeOfPool]int{}, cel: celCache(),
+		at: map[string][]string{}, setOf: map[typeOfPool]int{},
 		taken: emptyState(),
 	}
 	for _, c := range d.Classes {
@@ -77,11 +88,12 @@ func New(view *cluster.Snapshot, moved []cluster.Pod) *Inventory {
 	return inv
 }
 
-// celCache returns a cache of compiled selectors. Its size bounds memory, not what can be evaluated.
-func celCache() *cel.Cache {
-	const selectors = 256
-	return cel.NewCache(selectors, cel.Features{EnableConsumableCapacity: true})
-}
+// selectors are those that were compiled, for all plans: a selector means the same in each. The size bounds memory, not
+// what can be evaluated.
+var selectors = sync.OnceValue(func() *cel.Cache {
+	const most = 1024
+	return cel.NewCache(most, cel.Features{EnableConsumableCapacity: true})
+})
 
 // classLister finds classes for the allocator.
 type classLister map[string]*resourcev1.DeviceClass
@@ -112,7 +124,7 @@ func poolOf(s *resourcev1.ResourceSlice) poolID { return poolID{s.Spec.Driver, s
 
 // readSlices sorts the published slices by who can reach them. All slices of a pool stay together: the allocator must
 // see whether a pool is complete.
-func (inv *Inventory) readSlices(list []*resourcev1.ResourceSlice, initialized map[string]bool) {
+func (inv *contents) readSlices(list []*resourcev1.ResourceSlice, initialized map[string]bool) {
 	var order []poolID
 	pools := map[poolID][]*resourcev1.ResourceSlice{}
 	for _, s := range list {
@@ -148,7 +160,8 @@ func (inv *Inventory) readSlices(list []*resourcev1.ResourceSlice, initialized m
 }
 
 // readClaims reads the claims, and which devices they hold.
-func (inv *Inventory) readClaims(list []*resourcev1.ResourceClaim, initialized map[string]bool) {
+func (inv *contents) readClaims(list []*resourcev1.ResourceClaim, initialized map[string]bool) {
+	numbers := map[string]string{}
 	for _, c := range list {
 		key := c.Namespace + "/" + c.Name
 		inv.claims[key] = c
@@ -156,7 +169,12 @@ func (inv *Inventory) readClaims(list []*resourcev1.ResourceClaim, initialized m
 		if err != nil { // cannot happen: it was decoded
 			text = []byte(key)
 		}
-		inv.specs[key] = string(text)
+		number, known := numbers[string(text)]
+		if !known {
+			number = strconv.Itoa(len(numbers))
+			numbers[string(text)] = number
+		}
+		inv.specs[key] = number
 		if c.Status.Allocation == nil {
 			continue
 		}
@@ -268,15 +286,16 @@ func cloneState(s structured.AllocatedState) structured.AllocatedState {
 
 // readTemplates decides what each instance type of each pool is expected to publish: what a node of the same pool and
 // type publishes, else a node of the type in any pool, else what the cloud says. It is decided driver by driver.
-func (inv *Inventory) readTemplates(view *cluster.Snapshot) {
+func (inv *contents) readTemplates(view *cluster.Snapshot) {
 	seen := map[typeOfPool]map[string]catalog.DevicePool{}
 	for i := range view.Nodes { // by name: the first of several counts
 		n := &view.Nodes[i]
 		if !n.Initialized || n.Deleting || n.InstanceType == "" {
 			continue
 		}
+		pools := observed(inv.local[n.Name], n.Name)
 		for _, at := range []typeOfPool{{n.Pool, n.InstanceType}, {"", n.InstanceType}} {
-			for _, pool := range observed(inv.local[n.Name], n.Name) {
+			for _, pool := range pools {
 				if seen[at] == nil {
 					seen[at] = map[string]catalog.DevicePool{}
 				}
@@ -291,20 +310,23 @@ func (inv *Inventory) readTemplates(view *cluster.Snapshot) {
 		p := &view.Pools[i]
 		for j := range p.Types {
 			t := &p.Types[j]
+			everywhere, here := seen[typeOfPool{"", t.Name}], seen[typeOfPool{p.Name, t.Name}]
+			if len(t.Devices)+len(everywhere)+len(here) == 0 {
+				continue
+			}
 			drivers := map[string]catalog.DevicePool{}
 			for _, pool := range t.Devices {
 				drivers[pool.Driver] = pool
 			}
-			for _, at := range []typeOfPool{{"", t.Name}, {p.Name, t.Name}} {
-				maps.Copy(drivers, seen[at])
-			}
+			maps.Copy(drivers, everywhere)
+			maps.Copy(drivers, here)
 			inv.setOf[typeOfPool{p.Name, t.Name}] = inv.intern(drivers, ids)
 		}
 	}
 }
 
 // intern returns the number of a set of templates.
-func (inv *Inventory) intern(drivers map[string]catalog.DevicePool, ids map[string]int) int {
+func (inv *contents) intern(drivers map[string]catalog.DevicePool, ids map[string]int) int {
 	text, err := json.Marshal(drivers) // keys are sorted
 	if err != nil {                    // cannot happen: they were decoded, or written by us
 		text = nil

@@ -19,15 +19,19 @@ import (
 // Ledger is which claims a plan in the making has allocated. Places are numbered by its owner. It belongs to one
 // goroutine.
 type Ledger struct {
-	inv       *Inventory
+	from      *Inventory
+	inv       *contents // of it; nil while no claim was looked at
 	taken     structured.AllocatedState
 	made      map[string]allocation // by claim
 	templates map[int32][][]string  // claims that the template of a place serves, pod by pod
-	refused   map[string]bool       // searches that failed: what is free only shrinks, so they fail again
+	refused   map[attempt]bool      // searches that failed: what is free only shrinks, so they fail again
 	answers   map[string]answer     // what a set of templates says to some claims
 	tooHard   map[string]bool       // claims whose search was cut off, by what they ask for
 	history   []*Offer              // what was committed, for Undo
 }
+
+// attempt is a search on a node for what some claims ask for.
+type attempt struct{ node, claims string }
 
 // allocation is a claim that the plan serves.
 type allocation struct {
@@ -52,8 +56,16 @@ func (inv *Inventory) Ledger() *Ledger {
 		return nil
 	}
 	return &Ledger{
-		inv: inv, taken: cloneState(inv.taken), made: map[string]allocation{}, templates: map[int32][][]string{},
-		refused: map[string]bool{}, answers: map[string]answer{}, tooHard: map[string]bool{},
+		from: inv, made: map[string]allocation{}, templates: map[int32][][]string{},
+		refused: map[attempt]bool{}, answers: map[string]answer{}, tooHard: map[string]bool{},
+	}
+}
+
+// read reads the Inventory, unless that was done.
+func (l *Ledger) read() {
+	if l.inv == nil {
+		l.inv = l.from.contents()
+		l.taken = cloneState(l.inv.taken)
 	}
 }
 
@@ -87,8 +99,10 @@ func (o *Offer) Template() bool { return len(o.wanted) > 0 }
 // OnNode finds devices for the claims of a pod on a node that exists. Of a node that is not initialized, every instance
 // type that it can become must have them.
 func (l *Ledger) OnNode(n *cluster.Node, place int32, claims []string, stop func() bool) (*Offer, *reason.Reason) {
+	l.read()
+	node := &spot{n.Name, n.Labels}
 	if n.Pool != "" && !n.Initialized {
-		o, why := l.onFutureNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels}}, place, claims, stop)
+		o, why := l.onFutureNode(node, place, claims, stop)
 		if why != nil || !o.Template() {
 			return o, why
 		}
@@ -103,7 +117,6 @@ func (l *Ledger) OnNode(n *cluster.Node, place int32, claims []string, stop func
 		}
 		return o, nil
 	}
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels}}
 	open, why := l.open(node, place, claims)
 	if why != nil || len(open) == 0 {
 		return &Offer{place: place}, why
@@ -112,12 +125,12 @@ func (l *Ledger) OnNode(n *cluster.Node, place int32, claims []string, stop func
 	if len(local)+len(l.inv.shared) == 0 {
 		return nil, l.Missing(claims)
 	}
-	key := n.Name + l.textOf(open)
+	key := attempt{n.Name, l.textOf(open)}
 	again := !slices.ContainsFunc(open, func(c string) bool { return l.inv.leaving[c] })
 	if again && l.refused[key] {
 		return nil, l.Missing(claims)
 	}
-	results, err := l.search(node, open, slices.Concat(local, l.inv.shared), l.stateWithout(open), stop)
+	results, err := l.search(node.node(), open, slices.Concat(local, l.inv.shared), l.stateWithout(open), stop)
 	if err != nil {
 		return nil, l.failed(open, err)
 	}
@@ -151,7 +164,8 @@ func (l *Ledger) OnNewNode(place int32, claims []string, stop func() bool) (*Off
 
 // onFutureNode serves claims by devices that every node can reach, one by one, and leaves the rest to templates. node
 // is nil if nothing of it is certain.
-func (l *Ledger) onFutureNode(node *corev1.Node, place int32, claims []string, stop func() bool) (*Offer, *reason.Reason) {
+func (l *Ledger) onFutureNode(node *spot, place int32, claims []string, stop func() bool) (*Offer, *reason.Reason) {
+	l.read()
 	open, why := l.open(node, place, claims)
 	if why != nil {
 		return nil, why
@@ -340,6 +354,9 @@ func (l *Ledger) stateWithout(open []string) structured.AllocatedState {
 
 // textOf says what claims ask for: claims that ask for the same have the same text.
 func (l *Ledger) textOf(claims []string) string {
+	if len(claims) == 1 {
+		return l.inv.specs[claims[0]]
+	}
 	var b strings.Builder
 	for _, c := range claims {
 		b.WriteByte(0)
@@ -350,10 +367,11 @@ func (l *Ledger) textOf(claims []string) string {
 
 // Missing says that no free devices serve some claims, or that it is not known.
 func (l *Ledger) Missing(claims []string) *reason.Reason {
+	l.read()
 	if l.tooHard[l.textOf(claims)] {
 		return l.failed(claims, errTooHard)
 	}
-	return &reason.Reason{Code: reason.DevicesMissing, Subject: "resourceclaim/" + claims[0], Have: claimsText(claims)}
+	return &reason.Reason{Code: reason.DevicesMissing, Subject: subjectOf(claims[0]), Have: claimsText(claims)}
 }
 
 // claimsText names claims.
@@ -366,7 +384,7 @@ func claimsText(claims []string) string {
 
 // failed says why a search gave no answer. Its text is the allocator's: it names the claim and the selector at fault.
 func (l *Ledger) failed(claims []string, err error) *reason.Reason {
-	subject := "resourceclaim/" + claims[0]
+	subject := subjectOf(claims[0])
 	if errors.Is(err, errTooHard) || errors.Is(err, errStopped) {
 		return &reason.Reason{Code: reason.DeviceSearchCut, Subject: subject, Have: claimsText(claims)}
 	}
@@ -389,7 +407,7 @@ func (l *Ledger) search(node *corev1.Node, claims []string, published []*resourc
 		}
 	}
 	effort := &effort{left: mostSteps, stop: stop}
-	allocator, err := structured.NewAllocator(effort, features, state, l.inv.classes, published, l.inv.cel)
+	allocator, err := structured.NewAllocator(effort, features, state, l.inv.classes, published, selectors())
 	if err != nil {
 		return nil, err
 	}
