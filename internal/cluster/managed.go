@@ -52,8 +52,7 @@ type ManagedNode struct {
 	Rebooting        bool
 	Nominated        bool   // a pending pod is expected
 	ExpectsDisplaced bool   // a pod of a terminating node is expected; its eviction may never succeed, so repair does not wait
-	Protected        bool   // carries do-not-disrupt,
-	Mark             string // as this annotation says; empty: that one (LC-62)
+	ProtectedBy      string // annotation of the Node that protects it (L-15, LC-62); empty: none
 	Leading          bool   // the leading replica runs on it, and no other replica could take over (FM C17)
 	DoNotRepair      bool   // carries do-not-repair
 	BackingOff       bool   // in back-off after a failed command: only repair considers it
@@ -76,22 +75,20 @@ type ManagedPod struct {
 	// Moves says that the pod needs another node once this one is removed, also if it cannot be evicted now. Stays,
 	// which planning goes by, says that no place is planned for it: a pod that do-not-disrupt or a budget holds moves
 	// and stays.
-	Moves      bool
-	Bare       bool     // no controller recreates it after eviction
-	Protected  bool     // do-not-disrupt is in force,
-	Mark       string   // as this annotation says; empty: that one (LC-62)
-	Budgets    []string // PodDisruptionBudgets that select it, namespace/name, sorted; none of a pod that would not be evicted
-	Blocked    bool     // its budgets allow no eviction now
-	Impossible bool     // and never will, as they are written
+	Moves       bool
+	Bare        bool     // no controller recreates it after eviction
+	ProtectedBy string   // annotation that protects it now (LC-62); empty: none
+	Budgets     []string // PodDisruptionBudgets that select it, namespace/name, sorted; none of a pod that would not be evicted
+	Blocked     bool     // its budgets allow no eviction now
+	Impossible  bool     // and never will, as they are written
 }
 
 // NewManagedPod adds to a pod what its object says about an eviction. Budgets are for the caller to look up.
 func NewManagedPod(pod Pod, object *corev1.Pod, now time.Time) ManagedPod {
 	out := ManagedPod{Pod: pod, Moves: Reschedulable(object), Bare: Bare(object)}
 	if object.DeletionTimestamp == nil && !PodEnded(object) {
-		out.Mark = ProtectedBy(object, now)
+		out.ProtectedBy = PodProtectedBy(object, now)
 	}
-	out.Protected = out.Mark != ""
 	return out
 }
 
@@ -101,8 +98,7 @@ type ManagedPool struct {
 
 	Policy           karpv1.ConsolidationPolicy
 	NeverConsolidate bool   // consolidateAfter
-	Protected        bool   // carries do-not-disrupt (L-15),
-	Mark             string // as this annotation says; empty: that one (LC-62)
+	ProtectedBy      string // annotation that protects its nodes (L-15, LC-62); empty: none
 	Budgets          []Budget
 
 	// Ready says that nodes can be launched for it: it is ready and not being deleted. Closed, which planning goes by,

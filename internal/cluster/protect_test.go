@@ -11,7 +11,7 @@ import (
 )
 
 // LC-62, disruption 7: what protects a pod, and by which name.
-func TestLC62_ProtectedBy(t *testing.T) {
+func TestLC62_PodProtectedBy(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	for name, tc := range map[string]struct {
@@ -36,7 +36,7 @@ func TestLC62_ProtectedBy(t *testing.T) {
 			if tc.started > 0 {
 				p.Status.StartTime = new(metav1.NewTime(now.Add(-tc.started)))
 			}
-			if got := ProtectedBy(p, now); got != tc.want || DoNotDisrupt(p, now) != (tc.want != "") {
+			if got := PodProtectedBy(p, now); got != tc.want || DoNotDisrupt(p, now) != (tc.want != "") {
 				t.Errorf("protected by %q, want %q", got, tc.want)
 			}
 			if NewGuards(now, nil).Evictable(p) != (tc.want == "") {
@@ -47,7 +47,7 @@ func TestLC62_ProtectedBy(t *testing.T) {
 }
 
 // L-15, LC-62: what protects a node, and how that is said.
-func TestL15_NodeForbiddenBy(t *testing.T) {
+func TestL15_NodeProtectedBy(t *testing.T) {
 	t.Parallel()
 	node := func(annotations map[string]string) *corev1.Node {
 		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: annotations}}
@@ -70,7 +70,7 @@ func TestL15_NodeForbiddenBy(t *testing.T) {
 		"both: the node is named":    {node: node(old), pool: pool(today), want: "node n carries annotation karpenter.sh/do-not-consolidate"},
 		"a duration is for pods":     {node: node(map[string]string{karpv1.AnnotationDoNotDisrupt: "30m"})},
 	} {
-		if got := NodeForbiddenBy(tc.node, tc.pool); got != tc.want {
+		if got := NodeProtectedBy(tc.node, tc.pool); got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
 	}

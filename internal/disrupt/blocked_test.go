@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/reason"
@@ -15,8 +16,8 @@ func TestG13_BlockedNodesAreCounted(t *testing.T) {
 	t.Parallel()
 	got := disrupt.Blocked(disrupt.View{DisruptionView: cluster.DisruptionView{Now: noon, Pools: map[string]cluster.ManagedPool{"general": general()}, Nodes: []cluster.ManagedNode{
 		node("free"),
-		node("a", func(n *cluster.ManagedNode) { n.Protected = true }),
-		node("b", podBlockingDrain(cluster.ManagedPod{Pod: podOf("x/p", 0), Protected: true})),
+		node("a", func(n *cluster.ManagedNode) { n.ProtectedBy = karpv1.AnnotationDoNotDisrupt }),
+		node("b", podBlockingDrain(cluster.ManagedPod{Pod: podOf("x/p", 0), ProtectedBy: karpv1.AnnotationDoNotDisrupt})),
 		node("c", podBlockingDrain(cluster.ManagedPod{Pod: podOf("x/p", 0), Budgets: []string{"x/web"}, Blocked: true, Impossible: true})),
 		node("d", func(n *cluster.ManagedNode) { n.BeingRemoved = true }),
 		node("e", func(n *cluster.ManagedNode) { n.Pool = "gone" }),

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
@@ -44,7 +45,7 @@ func TestV15_54_DeletionCosts(t *testing.T) {
 		},
 		"what is held, pinned, unknown or protected gets none": {
 			nodes: []cluster.ManagedNode{
-				sized("a", 1), sized("b", 1), sized("c", 1, func(n *cluster.ManagedNode) { n.InstanceType = "unheard" }), sized("d", 1, func(n *cluster.ManagedNode) { n.Protected = true }),
+				sized("a", 1), sized("b", 1), sized("c", 1, func(n *cluster.ManagedNode) { n.InstanceType = "unheard" }), sized("d", 1, func(n *cluster.ManagedNode) { n.ProtectedBy = karpv1.AnnotationDoNotDisrupt }),
 				sized("e", 1, func(n *cluster.ManagedNode) { n.Pods[0].Blocked = true }), sized("f", 1, func(n *cluster.ManagedNode) { n.Nominated = true }), sized("g", 1, func(n *cluster.ManagedNode) { n.Rebooting = true }),
 			},
 			notes: map[string]disrupt.NodeNote{"b": {Pinned: true}},

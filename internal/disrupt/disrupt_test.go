@@ -130,14 +130,14 @@ func TestEmpty(t *testing.T) {
 		"a pod that has to move does":       {nodes: []cluster.ManagedNode{node("a", podBlockingDrain(cluster.ManagedPod{Pod: podOf("x/p", 1), Moves: true}))}, pool: general()},
 		"a pod nobody would miss does not":  {nodes: []cluster.ManagedNode{node("a", podBlockingDrain(cluster.ManagedPod{Pod: podOf("x/p", -1), Moves: true}))}, pool: general(), want: []string{"a"}},
 		"a protected DaemonSet pod does (FM K25)": {
-			nodes: []cluster.ManagedNode{node("a", podBlockingDrain(cluster.ManagedPod{Pod: podOf("x/d", 0), Protected: true}))}, pool: general(), say: "pod x/d carries annotation karpenter.sh/do-not-disrupt",
+			nodes: []cluster.ManagedNode{node("a", podBlockingDrain(cluster.ManagedPod{Pod: podOf("x/d", 0), ProtectedBy: karpv1.AnnotationDoNotDisrupt}))}, pool: general(), say: "pod x/d carries annotation karpenter.sh/do-not-disrupt",
 		},
 		"inside the quiet time":   {nodes: []cluster.ManagedNode{node("a", func(n *cluster.ManagedNode) { n.Settling = true })}, pool: general()},
 		"not initialized":         {nodes: []cluster.ManagedNode{node("a", func(n *cluster.ManagedNode) { n.Initialized = false })}, pool: general(), say: "not initialized"},
 		"a pod of another comes":  {nodes: []cluster.ManagedNode{node("a", func(n *cluster.ManagedNode) { n.ExpectsDisplaced = true })}, pool: general(), say: "pending pod is expected"},
 		"nominated":               {nodes: []cluster.ManagedNode{node("a", func(n *cluster.ManagedNode) { n.Nominated = true })}, pool: general(), say: "pending pod is expected"},
-		"protected":               {nodes: []cluster.ManagedNode{node("a", func(n *cluster.ManagedNode) { n.Protected = true })}, pool: general(), say: "the node carries annotation"},
-		"its pool is (L-15)":      {nodes: []cluster.ManagedNode{node("a")}, pool: general(func(p *cluster.ManagedPool) { p.Protected = true }), say: "NodePool general carries"},
+		"protected":               {nodes: []cluster.ManagedNode{node("a", func(n *cluster.ManagedNode) { n.ProtectedBy = karpv1.AnnotationDoNotDisrupt })}, pool: general(), say: "the node carries annotation"},
+		"its pool is (L-15)":      {nodes: []cluster.ManagedNode{node("a")}, pool: general(func(p *cluster.ManagedPool) { p.ProtectedBy = karpv1.AnnotationDoNotDisrupt }), say: "NodePool general carries"},
 		"catalogue unknown (E10)": {nodes: []cluster.ManagedNode{node("a")}, pool: general(func(p *cluster.ManagedPool) { p.Types = nil }), say: "cannot be resolved"},
 		"never":                   {nodes: []cluster.ManagedNode{node("a")}, pool: general(func(p *cluster.ManagedPool) { p.NeverConsolidate = true }), say: "consolidateAfter Never"},
 		"static":                  {nodes: []cluster.ManagedNode{node("a")}, pool: general(func(p *cluster.ManagedPool) { p.Static = true })},
@@ -211,13 +211,15 @@ func TestTrust_B06_NodesThatComeAndGoAreNoNews(t *testing.T) {
 		node cluster.ManagedNode
 		want int
 	}{
-		"it goes":                     {node: node("a", func(n *cluster.ManagedNode) { n.BeingRemoved = true })},
-		"its instance ends":           {node: node("a", func(n *cluster.ManagedNode) { n.Terminating = true })},
-		"it starts":                   {node: node("a", func(n *cluster.ManagedNode) { n.Initialized, n.Created = false, noon.Add(-time.Minute) })},
-		"its first pods come":         {node: node("a", func(n *cluster.ManagedNode) { n.Nominated, n.Created = true, noon.Add(-time.Minute) })},
-		"it starts for too long":      {node: node("a", func(n *cluster.ManagedNode) { n.Initialized, n.Created = false, noon.Add(-time.Hour) }), want: 1},
-		"pods come after some time":   {node: node("a", func(n *cluster.ManagedNode) { n.Nominated, n.Created = true, noon.Add(-time.Hour) }), want: 1},
-		"somebody wants it to remain": {node: node("a", func(n *cluster.ManagedNode) { n.Protected, n.Created = true, noon.Add(-time.Minute) }), want: 1},
+		"it goes":                   {node: node("a", func(n *cluster.ManagedNode) { n.BeingRemoved = true })},
+		"its instance ends":         {node: node("a", func(n *cluster.ManagedNode) { n.Terminating = true })},
+		"it starts":                 {node: node("a", func(n *cluster.ManagedNode) { n.Initialized, n.Created = false, noon.Add(-time.Minute) })},
+		"its first pods come":       {node: node("a", func(n *cluster.ManagedNode) { n.Nominated, n.Created = true, noon.Add(-time.Minute) })},
+		"it starts for too long":    {node: node("a", func(n *cluster.ManagedNode) { n.Initialized, n.Created = false, noon.Add(-time.Hour) }), want: 1},
+		"pods come after some time": {node: node("a", func(n *cluster.ManagedNode) { n.Nominated, n.Created = true, noon.Add(-time.Hour) }), want: 1},
+		"somebody wants it to remain": {node: node("a", func(n *cluster.ManagedNode) {
+			n.ProtectedBy, n.Created = karpv1.AnnotationDoNotDisrupt, noon.Add(-time.Minute)
+		}), want: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

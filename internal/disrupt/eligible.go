@@ -1,7 +1,6 @@
 package disrupt
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -43,10 +42,10 @@ func blocked(v *View, n *cluster.ManagedNode, c disruptionClass) *reason.Reason 
 		return why(reason.NodeStarting, "initialized", "")
 	case n.Nominated && n.Initialized, n.ExpectsDisplaced && n.Initialized && c != repairing:
 		return why(reason.NodeNominated, "", "")
-	case n.Protected && c != repairing:
-		return why(reason.DoNotDisrupt, "the node", protectionAnnotation(n.Mark))
-	case pool.Protected && c != repairing:
-		return why(reason.DoNotDisrupt, "NodePool "+pool.Name, protectionAnnotation(pool.Mark))
+	case n.ProtectedBy != "" && c != repairing:
+		return why(reason.DoNotDisrupt, "the node", n.ProtectedBy)
+	case pool.ProtectedBy != "" && c != repairing:
+		return why(reason.DoNotDisrupt, "NodePool "+pool.Name, pool.ProtectedBy)
 	case n.Leading && c != repairing:
 		return why(reason.LeaderAlone, "", "")
 	case n.Pool == "":
@@ -68,8 +67,8 @@ func blocked(v *View, n *cluster.ManagedNode, c disruptionClass) *reason.Reason 
 // podBlockingDrain returns the pod that prevents draining a node now (disruption 5, rules 10 and 11).
 func podBlockingDrain(n *cluster.ManagedNode) *reason.Reason {
 	for i := range n.Pods {
-		if p := &n.Pods[i]; p.Protected {
-			return &reason.Reason{Code: reason.DoNotDisrupt, Subject: "node/" + n.Name, Have: "pod " + p.Key.String(), Want: protectionAnnotation(p.Mark)}
+		if p := &n.Pods[i]; p.ProtectedBy != "" {
+			return &reason.Reason{Code: reason.DoNotDisrupt, Subject: "node/" + n.Name, Have: "pod " + p.Key.String(), Want: p.ProtectedBy}
 		}
 	}
 	for i := range n.Pods {
@@ -89,9 +88,6 @@ func podBlockingDrain(n *cluster.ManagedNode) *reason.Reason {
 	}
 	return nil
 }
-
-// protectionAnnotation is the annotation that protects an object; deprecated annotations count (LC-62).
-func protectionAnnotation(mark string) string { return cmp.Or(mark, karpv1.AnnotationDoNotDisrupt) }
 
 // reportBlockedNodes records for every node what blocks its disruption. Claims without a Node are left out: their
 // condition Registered already says so.

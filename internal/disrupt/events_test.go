@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 )
@@ -20,7 +21,7 @@ func TestNewsOfAnotherCauseIsNoRepeat(t *testing.T) {
 		return d.Events[0].Event.Key
 	}
 	held := func(pod string) string {
-		return key(podBlockingDrain(cluster.ManagedPod{Pod: podOf(pod, 0), Protected: true}))
+		return key(podBlockingDrain(cluster.ManagedPod{Pod: podOf(pod, 0), ProtectedBy: karpv1.AnnotationDoNotDisrupt}))
 	}
 	expected := key(func(n *cluster.ManagedNode) { n.Nominated = true })
 	if held("x/p") == expected {
@@ -41,7 +42,7 @@ func TestTransientEventsAreEmittedOnce(t *testing.T) {
 		func(n *cluster.ManagedNode) { n.Registered, n.Initialized = false, false },
 		func(n *cluster.ManagedNode) { n.Initialized = false },
 		func(n *cluster.ManagedNode) { n.Nominated = true },
-		func(n *cluster.ManagedNode) { n.Protected = true },
+		func(n *cluster.ManagedNode) { n.ProtectedBy = karpv1.AnnotationDoNotDisrupt },
 	}
 	for i := range many {
 		v.Nodes = append(v.Nodes, node(fmt.Sprintf("n%03d", i), stages[i%len(stages)]))

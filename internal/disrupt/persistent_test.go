@@ -12,7 +12,7 @@ import (
 // G13: what keeps a node until somebody does something is told apart from what passes.
 func TestG13_StandingBlocks(t *testing.T) {
 	t.Parallel()
-	guarded := podBlockingDrain(cluster.ManagedPod{Pod: podOf("x/p", 1), Moves: true, Protected: true})
+	guarded := podBlockingDrain(cluster.ManagedPod{Pod: podOf("x/p", 1), Moves: true, ProtectedBy: karpv1.AnnotationDoNotDisrupt})
 	budgeted := podBlockingDrain(cluster.ManagedPod{Pod: podOf("x/p", 1), Moves: true, Budgets: []string{"x/web"}, Blocked: true, Impossible: true})
 	busy := podBlockingDrain(cluster.ManagedPod{Pod: podOf("x/p", 1), Moves: true})
 	for name, tc := range map[string]struct {
@@ -20,22 +20,24 @@ func TestG13_StandingBlocks(t *testing.T) {
 		pool func(*cluster.ManagedPool)
 		want reason.Code // none: empty
 	}{
-		"nothing":                          {node: []func(*cluster.ManagedNode){busy}},
-		"a pod with the annotation":        {node: []func(*cluster.ManagedNode){guarded}, want: reason.DoNotDisrupt},
-		"the same, a pod is expected":      {node: []func(*cluster.ManagedNode){guarded, func(n *cluster.ManagedNode) { n.Nominated, n.BackingOff = true, true }}, want: reason.DoNotDisrupt},
-		"a budget":                         {node: []func(*cluster.ManagedNode){budgeted}, want: reason.EvictionImpossible},
-		"the node itself":                  {node: []func(*cluster.ManagedNode){func(n *cluster.ManagedNode) { n.Protected = true }}, want: reason.DoNotDisrupt},
-		"its pool":                         {pool: func(p *cluster.ManagedPool) { p.Protected = true }, want: reason.DoNotDisrupt},
-		"the leader runs on it":            {node: []func(*cluster.ManagedNode){func(n *cluster.ManagedNode) { n.Leading = true }}, want: reason.LeaderAlone},
-		"a pod is expected":                {node: []func(*cluster.ManagedNode){func(n *cluster.ManagedNode) { n.Nominated = true }}},
-		"it starts":                        {node: []func(*cluster.ManagedNode){guarded, func(n *cluster.ManagedNode) { n.Initialized = false }}},
-		"it goes":                          {node: []func(*cluster.ManagedNode){guarded, func(n *cluster.ManagedNode) { n.BeingRemoved = true }}},
-		"a command has it":                 {node: []func(*cluster.ManagedNode){guarded, func(n *cluster.ManagedNode) { n.Commanded = true }}},
-		"consolidation is off":             {node: []func(*cluster.ManagedNode){guarded}, pool: func(p *cluster.ManagedPool) { p.NeverConsolidate = true }},
-		"only empty nodes are wanted":      {node: []func(*cluster.ManagedNode){guarded}, pool: func(p *cluster.ManagedPool) { p.Policy = karpv1.ConsolidationWhenEmpty }},
-		"off, but it drifted":              {node: []func(*cluster.ManagedNode){guarded, func(n *cluster.ManagedNode) { n.Drift = "AMIDrift" }}, pool: func(p *cluster.ManagedPool) { p.NeverConsolidate = true }, want: reason.DoNotDisrupt},
-		"drift goes ahead within a bound":  {node: []func(*cluster.ManagedNode){guarded, func(n *cluster.ManagedNode) { n.Drift, n.Bounded = "AMIDrift", true }}},
-		"drift is kept by the node itself": {node: []func(*cluster.ManagedNode){func(n *cluster.ManagedNode) { n.Drift, n.Bounded, n.Protected = "AMIDrift", true, true }}, want: reason.DoNotDisrupt},
+		"nothing":                         {node: []func(*cluster.ManagedNode){busy}},
+		"a pod with the annotation":       {node: []func(*cluster.ManagedNode){guarded}, want: reason.DoNotDisrupt},
+		"the same, a pod is expected":     {node: []func(*cluster.ManagedNode){guarded, func(n *cluster.ManagedNode) { n.Nominated, n.BackingOff = true, true }}, want: reason.DoNotDisrupt},
+		"a budget":                        {node: []func(*cluster.ManagedNode){budgeted}, want: reason.EvictionImpossible},
+		"the node itself":                 {node: []func(*cluster.ManagedNode){func(n *cluster.ManagedNode) { n.ProtectedBy = karpv1.AnnotationDoNotDisrupt }}, want: reason.DoNotDisrupt},
+		"its pool":                        {pool: func(p *cluster.ManagedPool) { p.ProtectedBy = karpv1.AnnotationDoNotDisrupt }, want: reason.DoNotDisrupt},
+		"the leader runs on it":           {node: []func(*cluster.ManagedNode){func(n *cluster.ManagedNode) { n.Leading = true }}, want: reason.LeaderAlone},
+		"a pod is expected":               {node: []func(*cluster.ManagedNode){func(n *cluster.ManagedNode) { n.Nominated = true }}},
+		"it starts":                       {node: []func(*cluster.ManagedNode){guarded, func(n *cluster.ManagedNode) { n.Initialized = false }}},
+		"it goes":                         {node: []func(*cluster.ManagedNode){guarded, func(n *cluster.ManagedNode) { n.BeingRemoved = true }}},
+		"a command has it":                {node: []func(*cluster.ManagedNode){guarded, func(n *cluster.ManagedNode) { n.Commanded = true }}},
+		"consolidation is off":            {node: []func(*cluster.ManagedNode){guarded}, pool: func(p *cluster.ManagedPool) { p.NeverConsolidate = true }},
+		"only empty nodes are wanted":     {node: []func(*cluster.ManagedNode){guarded}, pool: func(p *cluster.ManagedPool) { p.Policy = karpv1.ConsolidationWhenEmpty }},
+		"off, but it drifted":             {node: []func(*cluster.ManagedNode){guarded, func(n *cluster.ManagedNode) { n.Drift = "AMIDrift" }}, pool: func(p *cluster.ManagedPool) { p.NeverConsolidate = true }, want: reason.DoNotDisrupt},
+		"drift goes ahead within a bound": {node: []func(*cluster.ManagedNode){guarded, func(n *cluster.ManagedNode) { n.Drift, n.Bounded = "AMIDrift", true }}},
+		"drift is kept by the node itself": {node: []func(*cluster.ManagedNode){func(n *cluster.ManagedNode) {
+			n.Drift, n.Bounded, n.ProtectedBy = "AMIDrift", true, karpv1.AnnotationDoNotDisrupt
+		}}, want: reason.DoNotDisrupt},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

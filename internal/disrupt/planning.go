@@ -125,7 +125,7 @@ func (g *planningState) excludeEmptyNodes(allowed map[string]int) *cluster.Snaps
 	for i := range g.view.Nodes {
 		n := &g.view.Nodes[i]
 		pool := g.view.Pools[n.Pool]
-		if isEmpty(n) && allowed[n.Pool] > 0 && !g.expected[n.Name] && !g.buffered[n.Name] && !n.Protected && !pool.Static && !pool.NeverConsolidate && !pool.Protected {
+		if isEmpty(n) && allowed[n.Pool] > 0 && !g.expected[n.Name] && !g.buffered[n.Name] && n.ProtectedBy == "" && !pool.Static && !pool.NeverConsolidate && pool.ProtectedBy == "" {
 			deleting[n.Name] = true
 		}
 	}

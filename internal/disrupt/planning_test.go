@@ -3,6 +3,7 @@ package disrupt
 import (
 	"testing"
 
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/script"
 )
@@ -25,7 +26,7 @@ pod name=coming cpu=1
 		t.Fatal(err)
 	}
 	view, pods := w.Snapshot()
-	n := cluster.ManagedNode{Node: cluster.Node{Name: "n1"}, Pods: []cluster.ManagedPod{{Pod: podOf("default/free", 0), Moves: true}, {Pod: podOf("default/held", 0), Moves: true, Protected: true}, {Pod: podOf("default/logs", 0)}}}
+	n := cluster.ManagedNode{Node: cluster.Node{Name: "n1"}, Pods: []cluster.ManagedPod{{Pod: podOf("default/free", 0), Moves: true}, {Pod: podOf("default/held", 0), Moves: true, ProtectedBy: karpv1.AnnotationDoNotDisrupt}, {Pod: podOf("default/logs", 0)}}}
 	for name, tc := range map[string]struct {
 		all  bool
 		want int

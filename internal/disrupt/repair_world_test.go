@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/script"
@@ -25,7 +26,7 @@ func TestRepairInACluster(t *testing.T) {
 		slot = "type name=m cpu=4 reserved=cr-1:0@a zones=a\npool name=default\nnode name=n1 pool=default type=m captype=reserved reservation=cr-1\nbound name=a cpu=3 node=n1\n"
 	)
 	hold := func(v *disrupt.View) {
-		v.Nodes[0].Pods[0].Protected, v.Nodes[0].Bounded, v.Nodes[0].Bound = true, true, time.Hour
+		v.Nodes[0].Pods[0].ProtectedBy, v.Nodes[0].Bounded, v.Nodes[0].Bound = karpv1.AnnotationDoNotDisrupt, true, time.Hour
 	}
 	reserve := func(v *disrupt.View) { v.Nodes[0].Reservation = "cr-1" }
 	for name, tc := range map[string]struct {

@@ -89,8 +89,8 @@ func (c *Command) findConcerns(candidate *Candidate, n *cluster.ManagedNode, poo
 	note(n.Rebooting, Churn, "it is rebooting")
 	note(n.Nominated || n.ExpectsDisplaced && !repair, Budget, "a pending pod is expected on it")
 	note(repair && n.DoNotRepair, Churn, "it carries annotation "+karpv1.AnnotationDoNotRepair)
-	note(!repair && n.Protected, Churn, "it carries annotation "+protectionAnnotation(n.Mark))
-	note(!repair && pool.Protected, Churn, "NodePool "+n.Pool+" carries annotation "+protectionAnnotation(pool.Mark))
+	note(!repair && n.ProtectedBy != "", Churn, "it carries annotation "+n.ProtectedBy)
+	note(!repair && pool.ProtectedBy != "", Churn, "NodePool "+n.Pool+" carries annotation "+pool.ProtectedBy)
 	note(!repair && n.Leading, Churn, reason.Reason{Code: reason.LeaderAlone}.Text())
 	note(consolidation && (pool.NeverConsolidate || n.Settling), Churn, "it is not consolidatable any more")
 	if !repair && !pool.Static { // a node of a static pool is replaced by one like it, whatever runs on it
@@ -103,7 +103,7 @@ func (c *Command) findConcerns(candidate *Candidate, n *cluster.ManagedNode, poo
 	if consolidation || c.Reason == karpv1.ReasonDrifted && !n.Bounded {
 		for i := range live {
 			p := &live[i]
-			note(p.Protected, Churn, "pod "+p.Key.String()+" carries annotation "+protectionAnnotation(p.Mark))
+			note(p.ProtectedBy != "", Churn, "pod "+p.Key.String()+" carries annotation "+p.ProtectedBy)
 		}
 		for i := range n.Pods {
 			p := &n.Pods[i]

@@ -53,7 +53,7 @@ type ClaimStatus struct {
 	Deleting    bool // it is being deleted
 	Launched    bool
 	Initialized bool
-	Protected   string // what forbids disrupting its Node; empty: nothing
+	ProtectedBy string // what protects its Node, as text; empty: nothing
 	Leading     bool   // its Node is that of the leader, and no other replica could take over (FM C17)
 }
 
@@ -125,11 +125,11 @@ func (r *Running) retainProtected(seen map[string]ClaimStatus) Progress {
 	for _, c := range r.Remove {
 		s := seen[c.Claim]
 		switch {
-		case r.Reason == karpv1.ReasonUnhealthy || s.Protected == "" && !s.Leading:
+		case r.Reason == karpv1.ReasonUnhealthy || s.ProtectedBy == "" && !s.Leading:
 		case r.Reason == karpv1.ReasonEmpty:
 			p.Retained = append(p.Retained, c)
-		case s.Protected != "":
-			return Progress{Stage: Broken, Why: s.Protected + " now"}
+		case s.ProtectedBy != "":
+			return Progress{Stage: Broken, Why: s.ProtectedBy + " now"}
 		default:
 			return Progress{Stage: Broken, Why: reason.Reason{Code: reason.LeaderAlone, Subject: "node/" + c.Node}.Text()}
 		}

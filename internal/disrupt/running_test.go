@@ -63,11 +63,11 @@ func TestAdvance(t *testing.T) {
 			seen: map[string]ClaimStatus{"a": {Deleting: true}, "b": {NotFound: true}}, want: Progress{Stage: Over},
 		},
 		"a node that was protected meanwhile undoes a move": {
-			seen: map[string]ClaimStatus{"a": {Protected: "node node-a carries annotation karpenter.sh/do-not-disrupt"}},
+			seen: map[string]ClaimStatus{"a": {ProtectedBy: "node node-a carries annotation karpenter.sh/do-not-disrupt"}},
 			want: Progress{Stage: Broken, Why: "node node-a carries annotation karpenter.sh/do-not-disrupt now"}, removes: []string{"a", "b"},
 		},
 		"an empty node that was protected meanwhile stays alone": {
-			reason: karpv1.ReasonEmpty, seen: map[string]ClaimStatus{"a": {Protected: "node node-a carries annotation karpenter.sh/do-not-disrupt"}},
+			reason: karpv1.ReasonEmpty, seen: map[string]ClaimStatus{"a": {ProtectedBy: "node node-a carries annotation karpenter.sh/do-not-disrupt"}},
 			want: Progress{Stage: Ready, Retained: []Candidate{{Node: "node-a", Claim: "a"}}}, removes: []string{"b"},
 		},
 		"FM C17: the standby of the leader on it was lost meanwhile": {
@@ -78,7 +78,7 @@ func TestAdvance(t *testing.T) {
 			reason: karpv1.ReasonUnhealthy, seen: map[string]ClaimStatus{"b": {Leading: true}}, want: Progress{Stage: Ready}, removes: []string{"a", "b"},
 		},
 		"repair does not ask": {
-			reason: karpv1.ReasonUnhealthy, seen: map[string]ClaimStatus{"a": {Protected: "node node-a carries annotation karpenter.sh/do-not-disrupt"}}, want: Progress{Stage: Ready}, removes: []string{"a", "b"},
+			reason: karpv1.ReasonUnhealthy, seen: map[string]ClaimStatus{"a": {ProtectedBy: "node node-a carries annotation karpenter.sh/do-not-disrupt"}}, want: Progress{Stage: Ready}, removes: []string{"a", "b"},
 		},
 	}
 	for name, tc := range tests {

@@ -80,7 +80,7 @@ func span(l *script.Line, key string) time.Duration {
 func (f *facts) aboutNodes(_ *script.World, l *script.Line) string {
 	drift, ago, age, reservation := l.Text("drift"), span(l, "ago"), span(l, "age"), l.Text("reservation")
 	flags := map[string]func(*cluster.ManagedNode){
-		"protected":    func(n *cluster.ManagedNode) { n.Protected = true },
+		"protected":    func(n *cluster.ManagedNode) { n.ProtectedBy = karpv1.AnnotationDoNotDisrupt },
 		"nominated":    func(n *cluster.ManagedNode) { n.Nominated = true },
 		"rebooting":    func(n *cluster.ManagedNode) { n.Rebooting = true },
 		"commanded":    func(n *cluster.ManagedNode) { n.Commanded = true },
@@ -121,7 +121,7 @@ func (f *facts) aboutPods(_ *script.World, l *script.Line) string {
 	budgets, blocked, impossible, protected := l.List("budgets"), l.Flag("blocked"), l.Flag("impossible"), l.Flag("protected")
 	for _, name := range l.Bare() {
 		f.pods["default/"+name] = append(f.pods["default/"+name], func(p *cluster.ManagedPod) {
-			p.Budgets, p.Blocked, p.Impossible, p.Protected = budgets, blocked || impossible, impossible, protected
+			p.Budgets, p.Blocked, p.Impossible, p.ProtectedBy = budgets, blocked || impossible, impossible, protection(protected)
 		})
 	}
 	return ""
@@ -142,7 +142,7 @@ func (f *facts) aboutPools(_ *script.World, l *script.Line) string {
 	never, protected, unknown, unready := l.Flag("never"), l.Flag("protected"), l.Flag("unknown"), l.Flag("unready")
 	for _, name := range l.Bare() {
 		f.pools[name] = append(f.pools[name], func(p *cluster.ManagedPool) {
-			p.Policy, p.Budgets, p.NeverConsolidate, p.Protected = karpv1.ConsolidationPolicy(policy), budgets, never, protected
+			p.Policy, p.Budgets, p.NeverConsolidate, p.ProtectedBy = karpv1.ConsolidationPolicy(policy), budgets, never, protection(protected)
 			if unknown {
 				p.Types = nil
 			}

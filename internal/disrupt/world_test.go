@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/check"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
@@ -34,7 +35,7 @@ func viewOf(view *cluster.Snapshot, pending []cluster.Pod, policy solve.Policy) 
 		}
 		for _, p := range c.Pods {
 			p.EvictCost = cmp.Or(p.EvictCost, 1)
-			n.Pods = append(n.Pods, cluster.ManagedPod{Pod: p, Moves: !p.Daemon, Protected: p.Stays && !p.Daemon})
+			n.Pods = append(n.Pods, cluster.ManagedPod{Pod: p, Moves: !p.Daemon, ProtectedBy: protection(p.Stays && !p.Daemon)})
 		}
 		v.Nodes = append(v.Nodes, n)
 	}
@@ -79,4 +80,12 @@ func judge(v disrupt.View, d disrupt.Decision) []check.Violation {
 	return slices.DeleteFunc(found, func(f check.Violation) bool {
 		return f.Code == check.SavesWrong && slices.ContainsFunc(d.Commands, func(c disrupt.Command) bool { return c.Saves <= 0 }) // drift may cost
 	})
+}
+
+// protection is what protects an object.
+func protection(is bool) string {
+	if is {
+		return karpv1.AnnotationDoNotDisrupt
+	}
+	return ""
 }

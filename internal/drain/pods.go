@@ -130,7 +130,7 @@ func held(p *corev1.Pod, now time.Time) string {
 
 // annotation is the annotation that protects a pod, and the end of the protection; zero: it has none.
 func annotation(p *corev1.Pod, now time.Time) (key, value string, until time.Time) {
-	if key = cluster.ProtectedBy(p, now); key == karpv1.AnnotationDoNotDisrupt {
+	if key = cluster.PodProtectedBy(p, now); key == karpv1.AnnotationDoNotDisrupt {
 		until, _ = protectedUntil(p)
 	}
 	return key, p.Annotations[key], until

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
@@ -19,7 +20,7 @@ func TestAllBlockedNodesAreRecorded(t *testing.T) {
 	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	v := disrupt.View{DisruptionView: cluster.DisruptionView{Now: now, Pools: map[string]cluster.ManagedPool{"general": {Pool: cluster.Pool{Name: "general", Types: make([]catalog.InstanceType, 1)}}}}}
 	for i := range many {
-		v.Nodes = append(v.Nodes, cluster.ManagedNode{Node: cluster.Node{Name: fmt.Sprintf("n%03d", i), Claim: fmt.Sprintf("c%03d", i), Pool: "general", Initialized: true}, Registered: true, Ready: true, Protected: true})
+		v.Nodes = append(v.Nodes, cluster.ManagedNode{Node: cluster.Node{Name: fmt.Sprintf("n%03d", i), Claim: fmt.Sprintf("c%03d", i), Pool: "general", Initialized: true}, Registered: true, Ready: true, ProtectedBy: karpv1.AnnotationDoNotDisrupt})
 	}
 	j := journal.New(journal.Limits{Entries: 500, Bytes: 2 << 20}, func() time.Time { return now })
 	j.Decided(disrupt.Next(v, func() bool { return false }))

@@ -74,13 +74,13 @@ func plantedBugs() []plantedBug {
 			}
 		}},
 		{name: "do-not-disrupt after the decision is ignored", seed: 18, rules: []string{"G6"}, plant: func(s *sim.Steps) {
-			s.NodeForbiddenBy = func(*corev1.Node, *karpv1.NodePool) string { return "" }
+			s.NodeProtectedBy = func(*corev1.Node, *karpv1.NodePool) string { return "" }
 		}},
 		{name: "do-not-disrupt of the pool is ignored", seed: 18, rules: []string{"G6"}, plant: func(s *sim.Steps) {
-			s.NodeForbiddenBy = func(node *corev1.Node, _ *karpv1.NodePool) string { return cluster.NodeForbiddenBy(node, nil) }
+			s.NodeProtectedBy = func(node *corev1.Node, _ *karpv1.NodePool) string { return cluster.NodeProtectedBy(node, nil) }
 		}},
 		{name: "deprecated annotations are ignored", seed: 446, rules: []string{"G6"}, plant: func(s *sim.Steps) {
-			s.NodeForbiddenBy = func(node *corev1.Node, of *karpv1.NodePool) string {
+			s.NodeProtectedBy = func(node *corev1.Node, of *karpv1.NodePool) string {
 				if node != nil && node.Annotations[karpv1.AnnotationDoNotDisrupt] == "true" || of != nil && of.Annotations[karpv1.AnnotationDoNotDisrupt] == "true" {
 					return "do-not-disrupt"
 				}

@@ -200,7 +200,7 @@ func (p *process) claimStatuses(c *disrupt.Running) map[string]disrupt.ClaimStat
 		s := command.Status(p.observedClaim(name))
 		if node != "" {
 			at, _ := p.seen[nodes][node].(*corev1.Node)
-			s.Protected = p.disruptionForbiddenBy(at, pool)
+			s.ProtectedBy = p.nodeProtectedBy(at, pool)
 		}
 		seen[name] = s
 	}
@@ -228,10 +228,10 @@ func (p *process) observedUID(name string) types.UID {
 	return ""
 }
 
-// disruptionForbiddenBy returns what forbids that a node is disrupted; empty: nothing does.
-func (p *process) disruptionForbiddenBy(node *corev1.Node, pool string) string {
+// nodeProtectedBy returns what protects a node from disruption; empty: nothing does.
+func (p *process) nodeProtectedBy(node *corev1.Node, pool string) string {
 	of, _ := p.seen[pools][pool].(*karpv1.NodePool)
-	return p.w.config.Steps.NodeForbiddenBy(node, p.w.effectivePool(of))
+	return p.w.config.Steps.NodeProtectedBy(node, p.w.effectivePool(of))
 }
 
 // deleteAll deletes the claims of a command that is ready. What is not held any more is tried again, until
@@ -240,7 +240,7 @@ func (p *process) deleteAll(c *disrupt.Running) {
 	failed := map[string]bool{}
 	for _, n := range c.Remove {
 		claim, node := p.w.api.claims[n.Claim], p.w.api.nodes[n.Node]
-		objects := command.HeldObjects{Claim: claim, UID: p.observedUID(n.Claim), Node: node, ForbiddenBy: p.disruptionForbiddenBy(node, n.Pool)}
+		objects := command.HeldObjects{Claim: claim, UID: p.observedUID(n.Claim), Node: node, ProtectedBy: p.nodeProtectedBy(node, n.Pool)}
 		remove, why := command.CheckDelete(c, objects)
 		if why != nil {
 			failed[n.Claim] = true

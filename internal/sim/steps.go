@@ -20,7 +20,7 @@ import (
 // Steps is the steps that a process shares with the controller. A test replaces one of them to plant a bug; nil is
 // the step of the controller.
 type Steps struct {
-	NodeForbiddenBy func(*corev1.Node, *karpv1.NodePool) string
+	NodeProtectedBy func(*corev1.Node, *karpv1.NodePool) string
 	WindowCloses    func(*provision.Window) time.Time
 	RecordOrders    func(*provision.State, []provision.OrderResult, *cluster.Snapshot, time.Time) []provision.OrderStep
 	Grow, Shrink    func(pool.StaticFacts) pool.StaticStep
@@ -34,8 +34,8 @@ type Steps struct {
 
 // complete returns the steps with those of the controller where none is given.
 func (s Steps) complete() Steps {
-	if s.NodeForbiddenBy == nil {
-		s.NodeForbiddenBy = cluster.NodeForbiddenBy
+	if s.NodeProtectedBy == nil {
+		s.NodeProtectedBy = cluster.NodeProtectedBy
 	}
 	if s.WindowCloses == nil {
 		s.WindowCloses = (*provision.Window).Closes

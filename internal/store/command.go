@@ -151,7 +151,7 @@ func podChanged(before, after *corev1.Pod) bool {
 	}
 	return before.UID != after.UID || before.Spec.NodeName != after.Spec.NodeName || before.Status.NominatedNodeName != after.Status.NominatedNodeName || (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
 		before.Annotations[karpv1.AnnotationDoNotDisrupt] != after.Annotations[karpv1.AnnotationDoNotDisrupt] ||
-		cluster.ForbiddenBy(before.Annotations) != cluster.ForbiddenBy(after.Annotations)
+		cluster.ProtectedBy(before.Annotations) != cluster.ProtectedBy(after.Annotations)
 }
 
 // poolChanged reports whether a pool says something else now.

@@ -68,7 +68,6 @@ func (s *Store) countStatic(pools map[string]cluster.ManagedPool, p *place) {
 // disruptNode reads a place that has both a claim and a Node. node is how the snapshot has it.
 func (s *Store) disruptNode(p *place, node *cluster.Node, sizes index, guards map[string][]budgetGuard, now time.Time) cluster.ManagedNode {
 	labels, conditions := p.node.Labels, p.claim.Status.Conditions
-	mark := cluster.ForbiddenBy(p.node.Annotations)
 	n := cluster.ManagedNode{
 		Node:         *node,
 		Reservation:  labels[s.opts.ReservationLabel],
@@ -80,8 +79,7 @@ func (s *Store) disruptNode(p *place, node *cluster.Node, sizes index, guards ma
 		Terminating:  condition.True(conditions, karpv1.ConditionInstanceTerminating),
 		Commanded:    p.commanded,
 		Rebooting:    condition.True(conditions, karpv1.ConditionRebooting),
-		Protected:    mark != "",
-		Mark:         mark,
+		ProtectedBy:  cluster.ProtectedBy(p.node.Annotations),
 		DoNotRepair:  p.node.Annotations[karpv1.AnnotationDoNotRepair] == "true",
 		Health:       p.node.Status.Conditions,
 		Reboots:      s.rebootsOf(p.claim.UID, now),
@@ -154,10 +152,9 @@ func (s *Store) guardsByNamespace() map[string][]budgetGuard {
 // disruptPool reads a pool. pool is how the snapshot has it.
 func disruptPool(pool *cluster.Pool, p *karpv1.NodePool) cluster.ManagedPool {
 	_, never, err := p.Spec.Disruption.ConsolidateAfter.ParseOrNever()
-	mark := cluster.ForbiddenBy(p.Annotations)
 	out := cluster.ManagedPool{
 		Pool: *pool, Policy: p.Spec.Disruption.ConsolidationPolicy, Static: p.Spec.Replicas != nil, MaxNodes: -1,
-		NeverConsolidate: never || err != nil, Protected: mark != "", Mark: mark,
+		NeverConsolidate: never || err != nil, ProtectedBy: cluster.ProtectedBy(p.Annotations),
 		Ready:   p.DeletionTimestamp == nil && condition.True(p.Status.Conditions, karpv1.ConditionReady),
 		Budgets: cluster.Budgets(p.Spec.Disruption.Budgets),
 	}

@@ -57,7 +57,7 @@ func TestLC62_OldAnnotationsProtect(t *testing.T) {
 	pod.Annotations = map[string]string{karpv1.AnnotationDoNotEvict: "true"}
 	s.feedObject(pod, false)
 	n := s.Disruption(testTypes()).Nodes[0]
-	if p := n.Pods[0]; !p.Protected || p.Mark != karpv1.AnnotationDoNotEvict || n.Protected {
+	if p := n.Pods[0]; p.ProtectedBy != karpv1.AnnotationDoNotEvict || n.ProtectedBy != "" {
 		t.Errorf("pod is %+v", p)
 	}
 	if !s.Loads("general")["general-x"].Protected {
@@ -67,8 +67,8 @@ func TestLC62_OldAnnotationsProtect(t *testing.T) {
 		node := nodeObject("ip-1", "aws:///a/i-1", true)
 		node.Annotations = map[string]string{key: "true"}
 		s.feedObject(node, false)
-		if n := s.Disruption(testTypes()).Nodes[0]; !n.Protected || n.Mark != key {
-			t.Errorf("node with %s is %v, %q", key, n.Protected, n.Mark)
+		if n := s.Disruption(testTypes()).Nodes[0]; n.ProtectedBy != key {
+			t.Errorf("node with %s is protected by %q", key, n.ProtectedBy)
 		}
 	}
 }

@@ -78,7 +78,7 @@ func TestTrust_B06_EventsOfANodeHaveABudget(t *testing.T) {
 	}
 	out.within(t, "coming up", event.NodeUp)
 
-	seen.Nominated, seen.Protected = false, true
+	seen.Nominated, seen.ProtectedBy = false, karpv1.AnnotationDoNotDisrupt
 	every(time.Hour, 10*time.Second, func() { w.pass(t); judge() })
 	out.within(t, "an hour with an annotation that keeps it", event.NodeHour)
 

@@ -51,7 +51,7 @@ func TestG13_BlockedNodesHaveACondition(t *testing.T) {
 		}
 	}
 	start, n := clock, &memory.view.Nodes[0]
-	n.Pods = []cluster.ManagedPod{{Pod: cluster.Pod{Key: cluster.PodKey{Namespace: "shop", Name: "web"}, EvictCost: 1}, Moves: true, Protected: true}}
+	n.Pods = []cluster.ManagedPod{{Pod: cluster.Pod{Key: cluster.PodKey{Namespace: "shop", Name: "web"}, EvictCost: 1}, Moves: true, ProtectedBy: karpv1.AnnotationDoNotDisrupt}}
 	pass(0, "")
 	pass(time.Minute, "DoNotDisrupt: pod shop/web carries annotation karpenter.sh/do-not-disrupt; remove the annotation")
 	n.Nominated = true
@@ -84,7 +84,7 @@ func TestG13_ConditionsAreWrittenByAndBy(t *testing.T) {
 	}
 	d, memory, c := emptying(t, interceptor.Funcs{}, names...)
 	for i := range memory.view.Nodes {
-		memory.view.Nodes[i].Protected = true
+		memory.view.Nodes[i].ProtectedBy = karpv1.AnnotationDoNotDisrupt
 	}
 	clock := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	d.Now = func() time.Time { return clock }

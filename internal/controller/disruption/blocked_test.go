@@ -5,13 +5,15 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 )
 
 // G13, FM N03: nodes that cannot go are counted by what keeps them, as long as it does.
 func TestG13_BlockedNodesGauge(t *testing.T) {
 	t.Parallel()
 	d, memory, _ := emptying(t, interceptor.Funcs{}, "a", "b")
-	memory.view.Nodes[0].Protected, memory.view.Nodes[1].Nominated = true, true
+	memory.view.Nodes[0].ProtectedBy, memory.view.Nodes[1].Nominated = karpv1.AnnotationDoNotDisrupt, true
 	if err := d.Pass(t.Context()); err != nil {
 		t.Fatal(err)
 	}

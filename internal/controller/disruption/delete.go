@@ -88,7 +88,7 @@ func (x deleter) rereadHeldClaim(ctx context.Context, r *disrupt.Running, n disr
 	} else if err != nil {
 		return nil, err
 	}
-	held.ForbiddenBy = cluster.NodeForbiddenBy(held.Node, poolNamed(x.store, n.Pool))
+	held.ProtectedBy = cluster.NodeProtectedBy(held.Node, poolNamed(x.store, n.Pool))
 	if remove, err := command.CheckDelete(r, held); !remove {
 		return nil, err
 	}

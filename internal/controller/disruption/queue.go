@@ -177,7 +177,7 @@ func (w *worker) observe(ctx context.Context, r *disrupt.Running) (map[string]di
 			if err := w.client.Get(ctx, client.ObjectKey{Name: node}, at); client.IgnoreNotFound(err) != nil {
 				return fmt.Errorf("node %s: %w", node, err)
 			}
-			s.Protected, s.Leading = cluster.NodeForbiddenBy(at, poolNamed(w.store, pool)), node == w.store.UnreplicatedLeaderNode()
+			s.ProtectedBy, s.Leading = cluster.NodeProtectedBy(at, poolNamed(w.store, pool)), node == w.store.UnreplicatedLeaderNode()
 		}
 		seen[name], claims[name] = s, claim
 		return nil

@@ -58,7 +58,7 @@ func (r *AnnotationDeprecations) Pass(ctx context.Context) error {
 }
 
 func (r *AnnotationDeprecations) emitIfDeprecated(obj client.Object) {
-	key := cluster.ForbiddenBy(obj.GetAnnotations())
+	key := cluster.ProtectedBy(obj.GetAnnotations())
 	if key == "" || key == karpv1.AnnotationDoNotDisrupt {
 		return
 	}

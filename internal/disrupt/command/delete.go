@@ -36,7 +36,7 @@ type HeldObjects struct {
 	Claim       *karpv1.NodeClaim // nil: it is gone
 	UID         types.UID         // of the claim when the command last observed it
 	Node        *corev1.Node      // nil: it is gone
-	ForbiddenBy string            // which annotation of the node or its pool forbids disruption (L-15, LC-62); empty: none
+	ProtectedBy string            // what protects the node, as text (L-15, LC-62); empty: nothing
 }
 
 // CheckDelete reports whether a command deletes a claim now. If the claim is gone or terminating there is nothing
@@ -49,8 +49,8 @@ func CheckDelete(r *disrupt.Running, o HeldObjects) (remove bool, why error) {
 	case condition.Find(o.Claim.Status.Conditions, karpv1.ConditionDisruptionReason) == nil,
 		o.Node != nil && o.Node.Annotations[karpv1.AnnotationHeldBy] != r.Token():
 		return false, ErrNotHeld
-	case r.Reason != karpv1.ReasonUnhealthy && o.ForbiddenBy != "":
-		return false, errors.New(o.ForbiddenBy + " now")
+	case r.Reason != karpv1.ReasonUnhealthy && o.ProtectedBy != "":
+		return false, errors.New(o.ProtectedBy + " now")
 	}
 	return true, nil
 }

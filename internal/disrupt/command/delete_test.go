@@ -31,8 +31,8 @@ func TestFM_C03_CheckDelete(t *testing.T) {
 		"held for another command": {change: func(o *command.HeldObjects) { o.Node.Annotations[karpv1.AnnotationHeldBy] = "other" }, why: command.ErrNotHeld},
 		"released":                 {change: func(o *command.HeldObjects) { o.Node.Annotations = nil }, why: command.ErrNotHeld},
 		"the node is gone":         {change: func(o *command.HeldObjects) { o.Node = nil }, remove: true},
-		"forbidden meanwhile":      {change: func(o *command.HeldObjects) { o.ForbiddenBy = "annotation x=y" }, why: forbidden},
-		"forbidden, but unhealthy": {reason: karpv1.ReasonUnhealthy, change: func(o *command.HeldObjects) { o.ForbiddenBy = "annotation x=y" }, remove: true},
+		"forbidden meanwhile":      {change: func(o *command.HeldObjects) { o.ProtectedBy = "annotation x=y" }, why: forbidden},
+		"forbidden, but unhealthy": {reason: karpv1.ReasonUnhealthy, change: func(o *command.HeldObjects) { o.ProtectedBy = "annotation x=y" }, remove: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
