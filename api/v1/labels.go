@@ -50,9 +50,9 @@ const (
 const (
 	OwnGroup = "dovetail.sh"
 
-	AnnotationReplaces = OwnGroup + "/replaces" // on a replacement: the claims that go once it is up, comma separated
+	AnnotationReplaces = OwnGroup + "/replaces" // on a replacement: the claims to delete once it is initialized, comma separated
 	AnnotationCommand  = OwnGroup + "/command"  // on a replacement: the command that ordered it
-	AnnotationOrder    = OwnGroup + "/order"    // on a NodeClaim: a digest of the decision to buy it; names are too short to tell decisions apart
+	AnnotationOrder    = OwnGroup + "/order"    // on a NodeClaim: a digest of the decision to launch it; names are too short to tell decisions apart
 	AnnotationPods     = OwnGroup + "/pods"     // on a NodeClaim: the pods that it was ordered for, as hashes
 	AnnotationHeldBy   = OwnGroup + "/held-by"  // on a Node: the command that holds it; on a NodeClaim: that which wrote the end of its drain
 

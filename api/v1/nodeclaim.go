@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// NodeClaim is one node: asked for, launched, in use, or going.
+// NodeClaim is one node: requested, launched, in use, or terminating.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=nodeclaims,scope=Cluster,categories=karpenter
 // +kubebuilder:subresource:status
@@ -72,7 +72,7 @@ type NodeClaimSpec struct {
 	Kubelet *runtime.RawExtension `json:"kubelet,omitempty"`
 }
 
-// ResourceRequirements is what the planned pods ask for.
+// ResourceRequirements is what the planned pods request.
 type ResourceRequirements struct {
 	// Requests of the planned pods and the DaemonSets together.
 	// +optional

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// NodePool says which nodes may be bought, what they look like and how they may be disrupted.
+// NodePool says which nodes may be launched, what they look like and how they may be disrupted.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=nodepools,scope=Cluster,categories=karpenter
 // +kubebuilder:subresource:status

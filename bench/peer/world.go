@@ -279,7 +279,7 @@ func cheapest(nc *pscheduling.NodeClaim) (launch, error) {
 	return best, nil
 }
 
-// requests sums what pods ask for, the pod itself included; used to check placements against allocatable.
+// requests sums what pods request, the pod itself included; used to check placements against allocatable.
 func requests(pods []*corev1.Pod) map[corev1.ResourceName]*resource.Quantity {
 	sum := map[corev1.ResourceName]*resource.Quantity{corev1.ResourcePods: resource.NewQuantity(int64(len(pods)), resource.DecimalSI)}
 	for _, p := range pods {

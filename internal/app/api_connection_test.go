@@ -63,7 +63,7 @@ func call(t *testing.T, over http.RoundTripper, query string) error {
 	return err
 }
 
-// FM D12: no call to the API server lasts for ever. A watch may last as long as it was asked for.
+// FM D12: no call to the API server lasts forever. A watch may last as long as it was requested.
 func TestFM_D12_EveryCallEnds(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -98,7 +98,7 @@ func TestFM_D12_EveryCallEnds(t *testing.T) {
 	}
 }
 
-// A watch that does not say how long it is asked for is not cut, and what ends by itself is not held.
+// A watch that does not say how long it is requested is not cut, and what ends by itself is not held.
 func TestCallsThatEndByThemselves(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

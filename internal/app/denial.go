@@ -27,7 +27,7 @@ const (
 
 // denials detects which requests the API server forbids because a permission is missing. Each is reported once with
 // the rule to add: callers know what they failed to do, not which role of the chart has the rule, and an informer
-// would only retry for ever.
+// would only retry forever.
 type denials struct {
 	log logr.Logger
 	now func() time.Time

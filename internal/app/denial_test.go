@@ -30,7 +30,7 @@ func TestS_116_ForbiddenRequestsAreReported(t *testing.T) {
 		answers []string // empty: allowed
 		path    string
 		then    string        // path of the requests that follow; empty: the same
-		age     time.Duration // of the last answer, when readiness is asked for
+		age     time.Duration // of the last answer, when readiness is requested
 		lines   []string      // a part of each
 		unready string        // a part of what readiness says; empty: it is fine
 	}{

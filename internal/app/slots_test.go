@@ -35,14 +35,14 @@ type lot struct {
 	count  *offering.Reservations
 	memory *store.Store
 	tell   func(obj client.Object, gone bool)
-	types  []catalog.InstanceType // as they were asked for last
+	types  []catalog.InstanceType // as they were requested last
 	asked  *glance                // of EC2, under way
 	claims map[string]stage
 	orders int         // so far
 	gone   []time.Time // when instances were last seen that are gone, which nobody knows yet
 }
 
-// glance is how many were free when EC2 was asked.
+// glance is how many were free when EC2 was queried.
 type glance struct {
 	free int
 	at   time.Time

@@ -25,7 +25,7 @@ func managerError(err error, cfg config.Config, kube *rest.Config) error {
 	return fmt.Errorf("the cluster at %s cannot be used; check the kubeconfig or the service account, and the network: %w", kube.Host, err)
 }
 
-// errorWithFlag returns the error of a start that a setting mends, with the name of that setting, and nil for all
+// errorWithFlag returns the error of a start that a setting fixes, with the name of that setting, and nil for all
 // others: the manager knows addresses, not the flags that they come from.
 func errorWithFlag(err error, cfg config.Config) error {
 	if !cfg.Leader.Disabled && leaseNamespace(cfg) == "" && err != nil && strings.Contains(err.Error(), "leader election namespace") {

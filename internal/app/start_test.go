@@ -20,7 +20,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/config"
 )
 
-// C10: what keeps the controller from starting is told in one line with the flag that mends it.
+// C10: what keeps the controller from starting is told in one line with the flag that fixes it.
 func TestTrust_C10_ErrorsOfTheStartNameTheFlag(t *testing.T) {
 	t.Parallel()
 	refused := func(port int, why error) error {

@@ -36,7 +36,7 @@ func Uninstall(ctx context.Context, d driver.Driver, cfg config.Config, kube *re
 	}
 	metrics, release := newMetrics(d.Labels)
 	defer release()
-	// Asked for late: where no class is left, the cloud is not needed.
+	// Requested late: where no class is left, the cloud is not needed.
 	connect := sync.OnceValues(func() (driver.Cleaner, error) { return d.Cleaner(ctx, cfg, version.Get().Version, metrics) })
 	o := uninstall.Options{Client: objects, Nodes: nodes, Now: time.Now, Clean: func(ctx context.Context, class client.Object) error {
 		clean, err := connect()

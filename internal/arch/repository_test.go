@@ -163,7 +163,7 @@ func TestNoMachinePaths(t *testing.T) {
 	}
 }
 
-// S-002: instances are bought and ended one by one through EC2. The product cannot even speak to Auto
+// S-002: instances are launched and ended one by one through EC2. The product cannot even speak to Auto
 // Scaling, and calls nothing of EKS that is about node groups.
 func TestS_002_NoGroupsOfInstances(t *testing.T) {
 	t.Parallel()

@@ -101,7 +101,7 @@ func newCluster(o driver.Options, clients *clients) (*eks.Cluster, error) {
 	}), nil
 }
 
-// shiftable checks that zonal shifts of the cluster can be read, since it was asked for.
+// shiftable checks that zonal shifts of the cluster can be read, since it was requested.
 func shiftable(ctx context.Context, cluster *eks.Cluster, api *arczonalshift.Client) error {
 	const fix = "enable zonal shift for the cluster and give the role of the controller arc-zonal-shift:GetManagedResource, or clear the setting enable-zonal-shift"
 	arn, err := cluster.ARN(ctx)

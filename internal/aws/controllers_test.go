@@ -102,7 +102,7 @@ func TestTagging(t *testing.T) {
 	}
 }
 
-// E18: however often a claim changes, a denial is not asked for again at once.
+// E18: however often a claim changes, a denial is not requested again at once.
 func TestFM_E18_ADenialIsCachedForAWhile(t *testing.T) {
 	t.Parallel()
 	w, api := newWorld(t, newClaim("a", start, joined)), &tags{err: code("UnauthorizedOperation")}

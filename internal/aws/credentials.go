@@ -25,7 +25,7 @@ func withoutCredentials(err error) bool {
 	return strings.Contains(text, "get credentials:") || strings.Contains(text, "AssumeRoleWithWebIdentity")
 }
 
-// nameMissing says what of the way to credentials is missing, and the command or document that mends it.
+// nameMissing says what of the way to credentials is missing, and the command or document that fixes it.
 func nameMissing(err error, cluster string, env func(string) string) error {
 	switch {
 	case env(envAgent) != "":

@@ -96,7 +96,7 @@ func account(signed *string) http.Handler {
 	})
 }
 
-// S-122, S-123: a pod without credentials says what is missing, for which service account, and what mends it. The errors are
+// S-122, S-123: a pod without credentials says what is missing, for which service account, and what fixes it. The errors are
 // those of the SDK: only the services are played. It is not parallel: the SDK reads the environment.
 func TestS_122_S_123_MissingCredentialsNameTheFix(t *testing.T) {
 	claims := base64.RawURLEncoding.EncodeToString([]byte(`{"sub":"system:serviceaccount:karpenter:scaler"}`))

@@ -4,6 +4,6 @@
 // Here are the AWS clients, the wiring, and thin shells: tagging, capacity reservations, refreshers. What the
 // packages below decide is theirs, and what every cloud needs is below internal/cloud.
 //
-// Not here: what to buy (internal/solve), the life of a NodeClaim (internal/controller).
+// Not here: what to launch (internal/solve), the life of a NodeClaim (internal/controller).
 // Enter at Driver.
 package aws

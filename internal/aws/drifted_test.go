@@ -90,7 +90,7 @@ func TestDrifted(t *testing.T) {
 }
 
 // E13 is about lookups that fail. Images that were found without an error, and of which none suits the
-// architecture of a node, are what its class asks for now.
+// architecture of a node, are what its class requests now.
 func TestTrust_A14_NoImageOfTheClassSuitsTheArchitecture(t *testing.T) {
 	t.Parallel()
 	of := func(architecture string) []corev1.NodeSelectorRequirement {

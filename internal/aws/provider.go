@@ -94,7 +94,7 @@ func (p *provider) Types(ctx context.Context, pool *karpv1.NodePool) ([]catalog.
 	return p.types.Types(class, pool.Spec.Template.Spec.Kubelet)
 }
 
-// refusals are what a pool, in its effective form, asks for that nodes of the class cannot be given. Without
+// refusals are what a pool, in its effective form, requests that nodes of the class cannot be given. Without
 // them its claims would be ordered and refused one after the other.
 func refusals(class *awsv1.EC2NodeClass, pool *karpv1.NodePool, expressions bool) []reason.Reason {
 	_, message := kubelet.CheckOverride(pool.Spec.Template.Spec.Kubelet, class.Family(), expressions)
@@ -104,7 +104,7 @@ func refusals(class *awsv1.EC2NodeClass, pool *karpv1.NodePool, expressions bool
 	return []reason.Reason{{Code: reason.KubeletRefused, Subject: "spec.template.spec.kubelet", Have: message}}
 }
 
-// Launch buys the instance of a claim, or answers with the one that was bought for it before.
+// Launch launches the instance of a claim, or answers with the one that was launched for it before.
 func (p *provider) Launch(ctx context.Context, claim *karpv1.NodeClaim) (cloud.Instance, error) {
 	class, stored, err := p.class(ctx, claim.Spec.NodeClassRef, claim)
 	if err != nil {
@@ -154,7 +154,7 @@ func (p *provider) withOverlays(ctx context.Context, claim *karpv1.NodeClaim, al
 	return all, lanes, err
 }
 
-// findOrLaunch finds the machine of a claim, or buys one.
+// findOrLaunch finds the machine of a claim, or launches one.
 func (p *provider) findOrLaunch(ctx context.Context, claim *karpv1.NodeClaim, class *awsv1.EC2NodeClass, all []catalog.InstanceType, lanes resources.Table) (machine, error) {
 	found, err := p.existingInstance(ctx, claim, all)
 	if err != nil || found != nil {
@@ -308,7 +308,7 @@ func (p *provider) List(ctx context.Context) ([]cloud.Instance, error) {
 	return out, nil
 }
 
-// Terminate asks for the end of an instance; NotFound once it is gone.
+// Terminate requests the end of an instance; NotFound once it is gone.
 func (p *provider) Terminate(ctx context.Context, id cloud.ID) error {
 	instance, err := instanceOf(id)
 	if err != nil {
@@ -317,7 +317,7 @@ func (p *provider) Terminate(ctx context.Context, id cloud.ID) error {
 	return p.inventory.Terminate(ctx, instance)
 }
 
-// Drift says why an instance is not what its class asks for now. A class that is not there, or not
+// Drift says why an instance is not what its class requests now. A class that is not there, or not
 // ready, says nothing: its nodes are left alone.
 func (p *provider) Drift(ctx context.Context, claim *karpv1.NodeClaim) (reason.Reason, error) {
 	class, _, err := p.class(ctx, claim.Spec.NodeClassRef, nil)

@@ -60,7 +60,7 @@ func TestLaunchAnswersWithAllThatIsKnown(t *testing.T) {
 }
 
 // A launch chooses among types as NodeOverlays make them, and the claim has what they add: otherwise the next plan would
-// buy another node for the same pod.
+// launch another node for the same pod.
 func TestOV_22_LaunchesSeeNodeOverlays(t *testing.T) {
 	t.Parallel()
 	const device = "example.com/device"
@@ -218,7 +218,7 @@ func TestFM_G1_TwoClaimsNeverShareAnInstance(t *testing.T) {
 	}
 }
 
-// A01: without a list nothing is bought, since an instance may be there.
+// A01: without a list nothing is launched, since an instance may be there.
 func TestFM_A01_NothingIsBoughtBlindly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, newClass())

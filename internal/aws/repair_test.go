@@ -10,7 +10,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud/metered"
 )
 
-// V15-67, LC-41: what EC2 nodes may be sick of, and for how long.
+// V15-67, LC-41: what EC2 nodes may be unhealthy of, and for how long.
 func TestRepairs(t *testing.T) {
 	t.Parallel()
 	var got []string
@@ -31,7 +31,7 @@ func TestRepairs(t *testing.T) {
 	}
 }
 
-// V15-66, V15-70: a reboot is asked for by instance, and measured.
+// V15-66, V15-70: a reboot is requested by instance, and measured.
 func TestRebootIsMeasured(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

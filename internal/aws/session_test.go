@@ -20,7 +20,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
-// ec2Server answers requests to EC2 with the next of its answers, the last of them for ever.
+// ec2Server answers requests to EC2 with the next of its answers, the last of them forever.
 type ec2Server struct {
 	mu      sync.Mutex
 	answers []int // HTTP states

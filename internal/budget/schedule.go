@@ -48,7 +48,7 @@ const (
 )
 
 // Active reports whether a hit lies in (now - lasts, now]: at the second of a hit it is active, lasts
-// later it no longer is. It asks for the first hit of the window only, so that its cost does not grow
+// later it no longer is. It requests the first hit of the window only, so that its cost does not grow
 // with the number of hits. A time outside the years 0 to 9999 is always active: fail closed.
 func (s Schedule) Active(now time.Time, lasts time.Duration) bool {
 	if lasts <= 0 {

@@ -29,7 +29,7 @@ type DevicePool struct {
 	Counters []resourcev1.CounterSet `json:"counters,omitempty"` // that the devices share
 }
 
-// Offering is one way to buy an instance type.
+// Offering is one way to launch an instance type.
 type Offering struct {
 	Zone         string            `json:"zone"`
 	CapacityType string            `json:"capacityType"`
@@ -40,7 +40,7 @@ type Offering struct {
 	Reservation  string            `json:"reservation,omitempty"` // id, for capacity type "reserved"
 	Remaining    int               `json:"remaining,omitempty"`   // instances left in the reservation
 	Takers       []string          `json:"takers,omitempty"`      // UIDs of claims that lately got an instance of it, which Remaining has left out
-	Labels       map[string]string `json:"labels,omitempty"`      // further labels a node bought this way has
+	Labels       map[string]string `json:"labels,omitempty"`      // further labels a node launched this way has
 	Size         *Size             `json:"size,omitempty"`        // where it differs from the type's
 }
 
@@ -55,12 +55,12 @@ func (t *InstanceType) Allocatable() resources.Vec {
 	return resources.Max(resources.Sub(t.Capacity, t.Overhead), resources.Vec{})
 }
 
-// Allocatable is what pods can use on a node bought this way.
+// Allocatable is what pods can use on a node launched this way.
 func (s *Size) Allocatable() resources.Vec {
 	return resources.Max(resources.Sub(s.Capacity, s.Overhead), resources.Vec{})
 }
 
-// PriceOf is what the type costs as a capacity type, in a zone if it is sold there, else where it is cheapest; 0 if that
+// PriceOf is what the type costs as a capacity type, in a zone if it is offered there, else where it is cheapest; 0 if that
 // is not known. Whether it has capacity at present does not matter.
 func (t *InstanceType) PriceOf(capacityType, zone string) float64 {
 	least := 0.0

@@ -1,4 +1,4 @@
-// Package catalog holds what can be bought: instance types, their offerings and prices.
+// Package catalog holds what can be launched: instance types, their offerings and prices.
 //
 // Values only. Not here: how a cloud is asked (internal/aws), which of them a pod fits (internal/solve).
 // Enter at InstanceType.

@@ -11,7 +11,7 @@ import (
 )
 
 // devices verifies what can be said of ResourceClaims without the search for devices: that they exist, that a claim is
-// in one place, and that a place has at least as many devices as its claims ask for.
+// in one place, and that a place has at least as many devices as its claims request.
 func (c *checker) devices() {
 	uses := slices.ContainsFunc(c.places, func(at *place) bool { return len(claimsOf(at)) > 0 })
 	if !uses {

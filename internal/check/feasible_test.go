@@ -40,7 +40,7 @@ func TestOnePodIsPlacedIfItCanBe(t *testing.T) {
 }
 
 // differs reports whether the two planners read the problem differently on purpose: spreading over keys
-// whose values depend on what is bought, selectors that match nothing, soft taints on nodes.
+// whose values depend on what is launched, selectors that match nothing, soft taints on nodes.
 func differs(p *solve.Problem) bool {
 	shape := p.Pods[0].Shape
 	odd := func(key string) bool { return key != corev1.LabelHostname && key != corev1.LabelTopologyZone }

@@ -194,7 +194,7 @@ func made(tb testing.TB, name string, seed uint64) solve.Question {
 	return asking(tb, data)
 }
 
-// Consolidation ends no dearer than deleting or replacing nodes one at a time, two at a time and many by one: on
+// Consolidation ends not more expensive than deleting or replacing nodes one at a time, two at a time and many by one: on
 // small and medium clusters with rules over zones and hosts, DaemonSets, several pools and limits, and nodes that
 // may not go, as those with pods that a disruption budget holds.
 func TestTrust_A01_NeverDearerThanOneNodeAtATime(t *testing.T) {

@@ -80,7 +80,7 @@ func (c *checker) daemonsOf(s *poolOfferings, t *catalog.InstanceType, by overla
 	return counted
 }
 
-// offered reports whether the offerings of a type overlap a set. Sold-out ones count.
+// offered reports whether the offerings of a type overlap a set. Exhausted ones count.
 func (c *checker) offered(pool *cluster.Pool, t *catalog.InstanceType, want reqs.Set, by overlap) bool {
 	if by == byLabels || len(t.Offerings) == 0 {
 		return true

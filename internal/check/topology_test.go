@@ -12,7 +12,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
 
-// inZones buys one node for one pod in each zone named.
+// inZones launches one node for one pod in each zone named.
 func inZones(s *cluster.Shape, zones ...string) func(*world) {
 	return func(w *world) {
 		for i, p := range several(len(zones), s.Key, s) {

@@ -31,7 +31,7 @@ const (
 	AntiAffinityUnmet Code = "AntiAffinityUnmet" // SC-34, SC-35
 	ClaimApart        Code = "ClaimApart"        // DR-09: a ResourceClaim is used in two places
 	DevicesElsewhere  Code = "DevicesElsewhere"  // DR-06: the devices of a ResourceClaim are elsewhere
-	DevicesShort      Code = "DevicesShort"      // DR-05, DR-07: fewer devices than the claims ask for
+	DevicesShort      Code = "DevicesShort"      // DR-05, DR-07: fewer devices than the claims request
 )
 
 // Violations of a node to be launched.

@@ -105,7 +105,7 @@ func (w *world) bind(p cluster.Pod, node string) {
 	w.plan.Bind = append(w.plan.Bind, solve.Bind{Pod: p.Key, Node: node})
 }
 
-// buy plans a node of the first pool for pods, as narrow as needs say.
+// launch plans a node of the first pool for pods, as narrow as needs say.
 func (w *world) buy(needs reqs.Set, pods ...cluster.Pod) *solve.NewNode {
 	w.Pods = append(w.Pods, pods...)
 	w.plan.Create = append(w.plan.Create, w.newNode(needs, pods...))

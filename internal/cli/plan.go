@@ -134,7 +134,7 @@ func (f *planFlags) stop() func() bool {
 	return func() bool { return time.Now().After(deadline) }
 }
 
-// asTable decides the form of the report. Explanations are for people, unless JSON was asked for.
+// asTable decides the form of the report. Explanations are for people, unless JSON was requested.
 func (f *planFlags) asTable(out io.Writer) bool {
 	switch f.format {
 	case formatTable:

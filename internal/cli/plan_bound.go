@@ -14,7 +14,7 @@ import (
 const (
 	shownGroups  = 6  // groups of pods that are named for one kind of node
 	shownRefused = 20 // kinds of pods without a place
-	shownNodes   = 30 // kinds of nodes, bought or kept
+	shownNodes   = 30 // kinds of nodes, launched or kept
 )
 
 // leftOut counts what an explanation does not show.

@@ -21,7 +21,7 @@ type explanation struct {
 	Advice          advice        `json:"advice,omitempty"`
 }
 
-// nodeKind is the new nodes bought from one pool as one type in one zone.
+// nodeKind is the new nodes launched from one pool as one type in one zone.
 type nodeKind struct {
 	Pool         string  `json:"nodePool"`
 	Type         string  `json:"instanceType"`

@@ -69,7 +69,7 @@ func runProvision(f *planFlags, sc *scenario.Scenario, out io.Writer) error {
 	return err
 }
 
-// storeOf makes what a controller has before it is asked for anything, and says how long that took once
+// storeOf makes what a controller has before it is requested anything, and says how long that took once
 // the Kubernetes objects were there.
 func storeOf(sc *scenario.Scenario) (*scenario.Store, time.Duration) {
 	world := sc.World(time.Now())

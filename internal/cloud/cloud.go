@@ -22,8 +22,8 @@ type Provider interface {
 	// moment. The slice is shared: it must not be changed.
 	Types(ctx context.Context, pool *karpv1.NodePool) ([]catalog.InstanceType, error)
 
-	// Launch buys the instance of a claim. It is idempotent on the UID of the claim: asked again, also
-	// by another process or at the same time, it answers with the instance that was bought before.
+	// Launch launches the instance of a claim. It is idempotent on the UID of the claim: asked again, also
+	// by another process or at the same time, it answers with the instance that was launched before.
 	Launch(ctx context.Context, claim *karpv1.NodeClaim) (Instance, error)
 
 	// Find returns an instance that exists, be it on its way out; NotFound once it is gone.
@@ -32,17 +32,17 @@ type Provider interface {
 	// List returns every instance of this cluster that exists. A list that may be incomplete is an error.
 	List(ctx context.Context) ([]Instance, error)
 
-	// Terminate asks for the end of an instance; NotFound once it is gone. It may be repeated.
+	// Terminate requests the end of an instance; NotFound once it is gone. It may be repeated.
 	Terminate(ctx context.Context, id ID) error
 
-	// Drift says why an instance is not what its node class asks for now, such as AMIDrift; no code if
+	// Drift says why an instance is not what its node class requests now, such as AMIDrift; no code if
 	// it is, or if that cannot be known.
 	Drift(ctx context.Context, claim *karpv1.NodeClaim) (reason.Reason, error)
 
 	// Repairs returns the repair policies for unhealthy nodes. It never changes; the slice is the caller's.
 	Repairs() []Repair
 
-	// Reboot asks for a reboot of the instance of a claim and returns once that is accepted. The
+	// Reboot requests a reboot of the instance of a claim and returns once that is accepted. The
 	// operation is the same for each repetition of one request. Unsupported, Invalid, Denied and NotFound
 	// mean that repeating it cannot help (V15-66).
 	Reboot(ctx context.Context, claim *karpv1.NodeClaim, operation string) error

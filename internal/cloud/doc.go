@@ -1,8 +1,8 @@
-// Package cloud is what a cloud must be able to do for us: sell instances, find them, end them.
+// Package cloud is what a cloud must be able to do for us: offer instances, find them, end them.
 //
 // The Provider is the only door; internal/aws and the market of internal/sim are behind it. Packages below this one are
 // what every cloud shares, and internal/cloud/driver is a cloud as the wiring sees it. Here are no calls, only the words in which
-// they are made and answered. Not here: which instance to buy (internal/solve), when to end one
+// they are made and answered. Not here: which instance to launch (internal/solve), when to end one
 // (internal/lifecycle).
 //
 // Enter at Provider.

@@ -15,7 +15,7 @@ type Devices struct {
 	Classes []*resourcev1.DeviceClass   `json:"classes,omitempty"` // by name
 }
 
-// devices reads which ResourceClaims a pod uses. Whether they exist, and what they ask for, is looked up when the pod
+// devices reads which ResourceClaims a pod uses. Whether they exist, and what they request, is looked up when the pod
 // is planned: claims change without their pods.
 func (b *builder) devices() {
 	const at = "spec.resourceClaims"
@@ -88,7 +88,7 @@ func (d *digest) devices(pod *corev1.Pod, named bool) {
 	}
 }
 
-// usesDevices reports whether a pod asks for devices by resource claim (scheduling 17).
+// usesDevices reports whether a pod requests devices by resource claim (scheduling 17).
 func usesDevices(spec *corev1.PodSpec) bool {
 	if len(spec.ResourceClaims) > 0 {
 		return true

@@ -1,4 +1,4 @@
-// Package cluster is one frozen view of a cluster: pools, nodes, pods and what they ask for, read once
+// Package cluster is one frozen view of a cluster: pools, nodes, pods and what they request, read once
 // from the Kubernetes objects so that decisions never look at those.
 //
 // A Snapshot is never written to; Without gives a cheap overlay of it. Equal pods share one Shape.

@@ -4,8 +4,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// DefaultRequests is what the LimitRanges of a namespace have each container of a new pod ask for, of what it does
-// not ask for itself. Of several LimitRanges the API server takes any that comes first, so the largest counts here:
+// DefaultRequests is what the LimitRanges of a namespace have each container of a new pod request, of what it does
+// not request itself. Of several LimitRanges the API server takes any that comes first, so the largest counts here:
 // a node must have room whichever it is.
 func DefaultRequests(ranges ...*corev1.LimitRange) corev1.ResourceList {
 	most := corev1.ResourceList{}

@@ -9,7 +9,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 )
 
-// A12: a DaemonSet asks for what its pods will ask for once the API server has applied the LimitRanges of its
+// A12: a DaemonSet requests what its pods will request once the API server has applied the LimitRanges of its
 // namespace.
 func TestTrust_A12_LimitRangesOfADaemonSet(t *testing.T) {
 	t.Parallel()

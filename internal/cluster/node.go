@@ -111,7 +111,7 @@ func (r *Reader) estimate(n *Node, s stage) {
 }
 
 // labels returns those of the node, or of the claim while the node is not registered. Keys that pods
-// may ask for under another name are there under the canonical one.
+// may request under another name are there under the canonical one.
 func (r *Reader) labels(s stage, name string) map[string]string {
 	given := s.node.Labels
 	if !s.registered {

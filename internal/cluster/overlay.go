@@ -80,7 +80,7 @@ func (s *Snapshot) Frees(pool, instanceType, zone, capacityType string) float64 
 	return 0
 }
 
-// RequestedPercent is how much of a resource of a node its pods ask for, in percent. A pod that ends is on its way out, and
+// RequestedPercent is how much of a resource of a node its pods request, in percent. A pod that ends is on its way out, and
 // does not count.
 func (n *Node) RequestedPercent(lane int) int64 {
 	sum, whole := int64(0), n.Allocatable.At(lane)

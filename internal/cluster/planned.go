@@ -11,12 +11,12 @@ type Bind struct {
 	Node string `json:"node"`
 }
 
-// NewNode is a node to buy: a NodeClaim in the making.
+// NewNode is a node to launch: a NodeClaim in the making.
 type NewNode struct {
 	Pool     string        `json:"pool"`
 	Needs    reqs.Set      `json:"needs"`    // the pool's requirements narrowed by those of the pods
 	Types    []string      `json:"types"`    // cheapest first, at most as many as a NodeClaim may list (SC-48)
-	Requests resources.Vec `json:"requests"` // the pods and the least DaemonSets ask for (SC-49)
+	Requests resources.Vec `json:"requests"` // the pods and the least DaemonSets request (SC-49)
 	Pods     []PodKey      `json:"pods"`
 	Offer    Offer         `json:"offer"`              // the cheapest of what is left open
 	Relaxed  bool          `json:"relaxed,omitempty"`  // minValues was lowered (SC-43)
@@ -26,7 +26,7 @@ type NewNode struct {
 	CapacityOverlaid bool `json:"capacityOverlaid,omitempty"` // a NodeOverlay changed the capacity of one of the types (SC-50)
 }
 
-// Offer is one way to buy a node.
+// Offer is one way to launch a node.
 type Offer struct {
 	Type         string  `json:"type"`
 	Zone         string  `json:"zone"`

@@ -42,7 +42,7 @@ func (r *Reader) Pool(np *karpv1.NodePool, types []catalog.InstanceType, used co
 	return pool
 }
 
-// closedBy says why nothing is bought from a pool, if so.
+// closedBy says why nothing is launched from a pool, if so.
 func closedBy(np *karpv1.NodePool, sound bool) string {
 	switch {
 	case np.DeletionTimestamp != nil:

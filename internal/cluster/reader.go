@@ -110,7 +110,7 @@ func (r *Reader) Pod(p *corev1.Pod, vols VolumeLookup) Pod {
 }
 
 // Shape reads the template of a DaemonSet (SC-22): limits are copied into missing requests, what LimitRanges
-// say is asked for where that leaves nothing (see DefaultRequests), and volumes are not looked at. Rules for
+// say is requested where that leaves nothing (see DefaultRequests), and volumes are not looked at. Rules for
 // pending pods do not apply to it; it is Invalid only if its pod can run on no node that may be planned.
 func (r *Reader) Shape(namespace string, t *corev1.PodTemplateSpec, defaults corev1.ResourceList) *Shape {
 	p := &corev1.Pod{}
@@ -124,7 +124,7 @@ func (r *Reader) Shape(namespace string, t *corev1.PodTemplateSpec, defaults cor
 
 // Daemon reads a DaemonSet: its newest pod if there is one, else its template. The required node
 // affinity is always the template's, since real pods are pinned to a node (SC-22). What LimitRanges have
-// containers ask for counts with either: it is the next pod that needs room.
+// containers request counts with either: it is the next pod that needs room.
 func (r *Reader) Daemon(set *appsv1.DaemonSet, newest *corev1.Pod, defaults corev1.ResourceList) Daemon {
 	template := set.Spec.Template
 	if newest != nil {
@@ -250,7 +250,7 @@ func (r *Reader) constraintsOf(in input) *constraints {
 	return built
 }
 
-// requests returns what a pod asks for. Names that the table does not know show in one lane, which is
+// requests returns what a pod requests. Names that the table does not know show in one lane, which is
 // empty for almost every pod: only then is the table extended.
 func (r *Reader) requests(p *corev1.Pod) resources.Vec {
 	v := r.table.PodRequests(p)
@@ -263,7 +263,7 @@ func (r *Reader) requests(p *corev1.Pod) resources.Vec {
 	return v
 }
 
-// capacity reads what a node or pool offers. Names are learned here, not from the pods that ask for
+// capacity reads what a node or pool offers. Names are learned here, not from the pods that request
 // them: those may be read later.
 func (r *Reader) capacity(list corev1.ResourceList) resources.Vec {
 	// any order: learn looks at all of them
@@ -291,7 +291,7 @@ func (r *Reader) addLanes(list corev1.ResourceList) {
 }
 
 // CompleteRequests does to a template what the API server does to pods: a limit without a request is
-// the request, and only then LimitRanges say what else a container asks for. The lists given are not changed.
+// the request, and only then LimitRanges say what else a container requests. The lists given are not changed.
 func CompleteRequests(spec *corev1.PodSpec, defaults corev1.ResourceList) {
 	asked := map[corev1.ResourceName]bool{}
 	for _, containers := range []*[]corev1.Container{&spec.Containers, &spec.InitContainers} {
@@ -306,7 +306,7 @@ func CompleteRequests(spec *corev1.PodSpec, defaults corev1.ResourceList) {
 		}
 	}
 	if level := spec.Resources; level != nil {
-		// A pod-level limit is a request only for what no container asks for.
+		// A pod-level limit is a request only for what no container requests.
 		spec.Resources = &corev1.ResourceRequirements{Requests: completed(level.Requests, level.Limits, asked)}
 	}
 }

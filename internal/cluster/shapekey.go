@@ -14,7 +14,7 @@ import (
 type keyText struct{ buf []byte }
 
 // shapeKey says everything a shape means, independent of the order of reading and of lanes: who the pod
-// is, what it requests, what else it asks for.
+// is, what it requests, what else it requests.
 func (r *Reader) shapeKey(who *identity, requests resources.Vec, asks *constraints) string {
 	k := r.keyText()
 	k.buf = append(k.buf, who.text...)

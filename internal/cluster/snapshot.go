@@ -24,7 +24,7 @@ type Snapshot struct {
 	Devices    *Devices                     `json:"devices,omitempty"`    // nil: dynamic resource allocation is off
 }
 
-// Pool is a NodePool that may be bought from, or that nodes belong to.
+// Pool is a NodePool that may be launched from, or that nodes belong to.
 type Pool struct {
 	Name          string                 `json:"name"`
 	Weight        int32                  `json:"weight,omitempty"`
@@ -34,7 +34,7 @@ type Pool struct {
 	Limits        []Limit                `json:"limits,omitempty"`
 	NodeLimit     *int64                 `json:"nodeLimit,omitempty"` // nodes that may still be added; may be negative
 	Types         []catalog.InstanceType `json:"types"`               // pools with the same types share the slice
-	Closed        bool                   `json:"closed,omitempty"`    // static, not ready or being deleted: nothing is bought from it (SC-06)
+	Closed        bool                   `json:"closed,omitempty"`    // static, not ready or being deleted: nothing is launched from it (SC-06)
 	ClosedBy      string                 `json:"closedBy,omitempty"`  // which of them, in words
 	Unhealthy     bool                   `json:"unhealthy,omitempty"` // its last nodes did not register: healthy pools of its weight come first (RH-01)
 }
@@ -73,7 +73,7 @@ type Node struct {
 	Needs reqs.Set `json:"needs,omitempty"`
 }
 
-// Daemon is a DaemonSet: what its pod asks for of a node it runs on (SC-22). One whose shape is Invalid
+// Daemon is a DaemonSet: what its pod requests of a node it runs on (SC-22). One whose shape is Invalid
 // runs on no planned node.
 type Daemon struct {
 	Key   PodKey `json:"key"`

@@ -27,7 +27,7 @@ func (b *builder) checkTerm(at string, list []corev1.NodeSelectorRequirement) {
 	}
 }
 
-// checkEntry checks a label that a pending pod asks for. A DaemonSet may ask for any: it only follows
+// checkEntry checks a label that a pending pod requests. A DaemonSet may request any: it only follows
 // the nodes there are.
 func (b *builder) checkEntry(at, key string, op corev1.NodeSelectorOperator, values []string) {
 	if b.in.template {

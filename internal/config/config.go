@@ -136,7 +136,7 @@ type Compat struct {
 // AWS is the cluster as AWS sees it, and how to deal with its services.
 type AWS struct {
 	ClusterName             string // never empty
-	ClusterEndpoint         string // absolute URL, or empty: ask EKS
+	ClusterEndpoint         string // absolute URL, or empty: query EKS
 	ClusterCABundle         string // base64, or empty: take the controller's own
 	EKSControlPlane         bool
 	IsolatedVPC             bool

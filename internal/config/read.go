@@ -133,7 +133,7 @@ func subdomain(s string) bool { return len(validation.IsDNS1123Subdomain(s)) == 
 
 func labelOrNothing(s string) bool { return s == "" || len(validation.IsDNS1123Label(s)) == 0 }
 
-// absoluteURL asks for a host too: host:port alone would parse, as a URL of scheme "host".
+// absoluteURL requests a host too: host:port alone would parse, as a URL of scheme "host".
 func absoluteURL(s string) bool {
 	if s == "" {
 		return true

@@ -116,7 +116,7 @@ func (b *batch) fail(d *document, field, text string) {
 	b.result.Errors = append(b.result.Errors, d.finding(field, text))
 }
 
-// doubt is a warning, or an error where the user asked for strictness.
+// doubt is a warning, or an error where the user requested strictness.
 func (b *batch) doubt(d *document, field, text string) {
 	if b.opts.Strict {
 		b.fail(d, field, text)

@@ -284,7 +284,7 @@ func TestPoolsThatCouldNeverHaveANode(t *testing.T) {
 	}
 }
 
-// judge asks the API server's libraries.
+// judge queries the API server's libraries.
 func judge(tb testing.TB) func(map[string]any) []convert.Refusal {
 	tb.Helper()
 	server, err := admission.New()

@@ -42,7 +42,7 @@ type place struct {
 	prefix string // path of the document in that text, such as items[3]
 }
 
-// newPlace parses the text when the first line is asked for, and only then.
+// newPlace parses the text when the first line is requested, and only then.
 func newPlace(source string, line int, text []byte) place {
 	return place{source: source, line: line, root: sync.OnceValue(func() *yamlnode.Node {
 		var root yamlnode.Node

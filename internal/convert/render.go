@@ -104,7 +104,7 @@ func tree(v any) (map[string]any, error) {
 	return out, err
 }
 
-// limitSpelling remembers the limits as written: 1000 must not come back as 1k.
+// limitSpelling keeps the limits as written: 1000 must not come back as 1k.
 func limitSpelling(d *document, path ...string) map[string]string {
 	spelling := map[string]string{}
 	node, _ := d.tree["spec"].(map[string]any)
@@ -120,7 +120,7 @@ func limitSpelling(d *document, path ...string) map[string]string {
 	return spelling
 }
 
-// volumeSpelling remembers the sizes of disks as written.
+// volumeSpelling keeps the sizes of disks as written.
 func volumeSpelling(d *document) map[string]string {
 	spelling := map[string]string{}
 	spec, _ := d.tree["spec"].(map[string]any)

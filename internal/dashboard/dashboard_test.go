@@ -197,7 +197,7 @@ type rule struct {
 	Labels, Annotations map[string]string
 }
 
-// eventReason is how commands ask for events, and texts name them.
+// eventReason is how commands request events, and texts name them.
 var eventReason = regexp.MustCompile(`(?:reason=|event )([A-Z]\w+)`)
 
 // Each alert says how bad it is and what to do: its runbook exists, and no runbook is left over.

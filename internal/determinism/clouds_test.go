@@ -74,7 +74,7 @@ func nodeClass() *awsv1.EC2NodeClass {
 	return effective
 }
 
-// account is EC2 and what is known of the cluster; it writes down what it is asked for.
+// account is EC2 and what is known of the cluster; it writes down what it is requested.
 type account struct {
 	launch.EC2
 	asked []any
@@ -140,7 +140,7 @@ func (*account) DNS() string                                 { return "10.100.0.
 func (*account) IPv6() bool                                  { return false }
 func (*account) ServiceCIDR(context.Context) (string, error) { return "10.100.0.0/16", nil }
 
-// launched is all that EC2 is asked for a dry run of a class and for the launch of a claim that finds no spot.
+// launched is all that EC2 is requested a dry run of a class and for the launch of a claim that finds no spot.
 func launched(class *awsv1.EC2NodeClass) string {
 	a := &account{}
 	l := launch.New(launch.Options{

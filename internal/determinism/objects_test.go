@@ -229,7 +229,7 @@ func running(i int) (*karpv1.NodeClaim, *corev1.Node) {
 	return claim, node
 }
 
-// offers are what the pools can buy: types that cost the same, in zones that cost the same.
+// offers are what the pools can launch: types that cost the same, in zones that cost the same.
 func offers() map[string][]catalog.InstanceType {
 	lanes := resources.NewTable()
 	var list []catalog.InstanceType

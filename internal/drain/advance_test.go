@@ -174,7 +174,7 @@ func TestAdvanceClaim(t *testing.T) {
 	}
 }
 
-// The log does not grow for ever with objects that go unnoticed, and keeps what is recent.
+// The log does not grow forever with objects that go unnoticed, and keeps what is recent.
 func TestCallLogIsBounded(t *testing.T) {
 	t.Parallel()
 	log := drain.CallLog{}

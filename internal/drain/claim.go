@@ -94,7 +94,7 @@ func (s *ClaimStep) explainInstanceWait(f ClaimFacts) {
 }
 
 // setDeadline writes the deadline once. A valid deadline stays, since it may be earlier on purpose. An invalid
-// one would hold the node for ever and is replaced (L18).
+// one would hold the node forever and is replaced (L18).
 func (s *ClaimStep) setDeadline(claim *karpv1.NodeClaim) {
 	text, stamped := claim.Annotations[karpv1.AnnotationTerminationTimestamp]
 	_, readable := parsedDeadline(claim)

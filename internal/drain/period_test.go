@@ -15,7 +15,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 )
 
-// ending is a node that goes, second by second: its claim, its pod, and a cloud that ends the instance as soon
+// ending is a terminating node, second by second: its claim, its pod, and a cloud that ends the instance as soon
 // as it is told.
 type ending struct {
 	claim    *karpv1.NodeClaim
@@ -65,7 +65,7 @@ func (e *ending) second(t *testing.T, since time.Duration, stubborn bool) {
 	}
 }
 
-// Disruption 25.16, LC-20, LC-36: terminationGracePeriod 1 h, a pod that asks for 300 s of grace, and a budget that
+// Disruption 25.16, LC-20, LC-36: terminationGracePeriod 1 h, a pod that requests 300 s of grace, and a budget that
 // never allows its eviction. The pod is asked to leave for 55 minutes, then deleted with all of its grace, and
 // the instance is gone after an hour.
 func TestAnHourOfGraceIsKept(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
 
-// Pool says why a claim is not what its pool, in its effective form, asks for now; no code if it is.
+// Pool says why a claim is not what its pool, in its effective form, requests now; no code if it is.
 // Hashes are only compared if both sides have one of the same version.
 func Pool(pool *karpv1.NodePool, claim *karpv1.NodeClaim, words reqs.Vocabulary) reason.Reason {
 	subject := "NodePool " + pool.Name
@@ -89,7 +89,7 @@ func (l CatalogueLookup) Due(claim *karpv1.NodeClaim, now time.Time) bool {
 	return now.Sub(claim.CreationTimestamp.Time) >= catalogueAge && (l.At.IsZero() || now.Sub(l.At) >= catalogueInterval)
 }
 
-// Catalogue says whether what a claim was bought as has vanished from what is for sale. An empty list
+// Catalogue says whether what a claim was launched as has vanished from what is offered. An empty list
 // is a fault of the request, not news about the type (FM E11).
 func Catalogue(types []catalog.InstanceType, claim *karpv1.NodeClaim) reason.Reason {
 	if len(types) == 0 {

@@ -54,7 +54,7 @@ func TestPoolDrift(t *testing.T) {
 	}
 }
 
-// API 8, FM E11, E12: a type that is no longer for sale.
+// API 8, FM E11, E12: a type that is no longer offered.
 func TestCatalogueDrift(t *testing.T) {
 	t.Parallel()
 	list := []catalog.InstanceType{{Name: "m5.large", Offerings: []catalog.Offering{{Zone: "a", CapacityType: "on-demand"}, {Zone: "a", CapacityType: "spot"}}}}

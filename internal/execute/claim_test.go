@@ -77,7 +77,7 @@ func order(t *testing.T) execute.Order {
 	}
 }
 
-// SC-48, decision 0017: the cheapest hundred, or all that were planned if minValues are asked for.
+// SC-48, decision 0017: the cheapest hundred, or all that were planned if minValues are requested.
 func TestClaimNamesTypes(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ planned, minValues, want int }{
@@ -309,7 +309,7 @@ func TestFirstExceededLimitIsNamed(t *testing.T) {
 	}
 }
 
-// Launches wait while a batch is written, but not for ever.
+// Launches wait while a batch is written, but not forever.
 func TestWritten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

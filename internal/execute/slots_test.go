@@ -131,7 +131,7 @@ func TestSlotsAreForStaticPools(t *testing.T) {
 	}
 }
 
-// API 10.4: a claim from the template has its requirements, also those for instance types, and asks for
+// API 10.4: a claim from the template has its requirements, also those for instance types, and requests
 // nothing.
 func TestClaimsFromTheTemplate(t *testing.T) {
 	t.Parallel()

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// A failure is one thing to mend: a test, a package that does not build, or a whole command.
+// A failure is one thing to fix: a test, a package that does not build, or a whole command.
 type failure struct {
 	pkg    string   // import path; empty for a command that is not go test
 	tests  []string // what to run again; empty for the whole package
 	title  string   // what failed, where it is not one test
 	took   time.Duration
 	lines  []string // what it printed, as far as it matters
-	mend   string   // the command that mends it, where there is one
+	mend   string   // the command that fixes it, where there is one
 	repeat string   // the command that runs only this again, set by whoever knows the command
 }
 

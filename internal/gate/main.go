@@ -124,7 +124,7 @@ func run(ctx context.Context, o options, out *os.File, errs io.Writer) int {
 	return code
 }
 
-// choose returns the steps that are asked for.
+// choose returns the steps that are requested.
 func (o *options) choose(all catalogue) ([]step, error) {
 	if o.explore > 0 {
 		return nil, nil
@@ -140,7 +140,7 @@ func (o *options) choose(all catalogue) ([]step, error) {
 }
 
 // untilSignal runs something whose context ends with the first signal. It returns the exit code that the
-// signal asks for, or 0.
+// signal requests, or 0.
 func (r *runner) untilSignal(ctx context.Context, do func(context.Context)) int {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)

@@ -35,7 +35,7 @@ func TestStablePlace(t *testing.T) {
 	b.release()
 }
 
-// Programs see the path of the link, also where they ask for their folder.
+// Programs see the path of the link, also where they request their folder.
 func TestProgramsRunInTheLink(t *testing.T) {
 	t.Parallel()
 	checkout := t.TempDir()

@@ -24,7 +24,7 @@ type step struct {
 	name     string
 	about    string
 	lane     lane
-	needs    []string // steps it cannot do without; they run too when only this one is asked for
+	needs    []string // steps it cannot do without; they run too when only this one is requested
 	after    []string // steps that have ended before it starts, where they run at all
 	usually  time.Duration
 	commands []command // one after the other, until one fails

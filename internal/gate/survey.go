@@ -124,7 +124,7 @@ var memoization = []string{"OnceFunc", "OnceValue", "OnceValues"}
 
 // isConcurrent says whether a file starts goroutines, by a go statement or a call of a method Go, or guards
 // what they share: it uses sync/atomic, or anything of sync but sync.OnceFunc, sync.OnceValue and
-// sync.OnceValues, which hold a value that is computed when it is first asked for. Tests that run in
+// sync.OnceValues, which hold a value that is computed when it is first requested. Tests that run in
 // parallel with each other are no reason: what they share, they only read.
 func isConcurrent(file *ast.File) (starts, guards bool) {
 	guards = slices.ContainsFunc(file.Imports, func(spec *ast.ImportSpec) bool { return spec.Path.Value == `"sync/atomic"` })

@@ -32,7 +32,7 @@ func TestAllBlockedNodesAreRecorded(t *testing.T) {
 	}
 }
 
-// A node that goes without a command is on record by both of its names.
+// A terminating node without a command is on record by both of its names.
 func TestRemovalsAreRecorded(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)

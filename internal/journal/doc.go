@@ -3,7 +3,7 @@
 // is gone, and so is everything after a restart.
 //
 // A value is turned into JSON once, when it is taken in, so that asking costs little and shows what was
-// known then. Handler serves it, Guard asks the API server who may read it. Not here: decisions
+// known then. Handler serves it, Guard queries the API server who may read it. Not here: decisions
 // (internal/disrupt, internal/solve), events (internal/report), metrics (internal/metric).
 //
 // Enter at New.

@@ -28,7 +28,7 @@ const (
 	Allowed
 )
 
-// reviewer asks the API server whether the owner of a token may get a path.
+// reviewer queries the API server whether the owner of a token may get a path.
 type reviewer interface {
 	Review(ctx context.Context, token, path string) (Verdict, error)
 }
@@ -142,7 +142,7 @@ func (g *Guard) evictTokens(now time.Time) {
 	}
 }
 
-// SelfReview asks the API server in the name of the token. That needs no permission of the controller,
+// SelfReview queries the API server in the name of the token. That needs no permission of the controller,
 // while reviews of others would.
 type SelfReview struct {
 	client rest.Interface

@@ -16,12 +16,12 @@ const (
 	Outcome  Kind = "outcome"  // how a command ended
 	Removal  Kind = "removal"  // a node is removed without a command: it expired, was interrupted, and so on
 	Decision Kind = "decision" // what a pass found: prices, candidates, what was refused
-	Plan     Kind = "plan"     // nodes are bought, or pods have no place
+	Plan     Kind = "plan"     // nodes are launched, or pods have no place
 	Draining Kind = "draining" // what a terminating node waits for; also the state of things
 	Blocked  Kind = "blocked"  // what keeps nodes now; not an entry but the state of things
 )
 
-// Kinds lists what can be asked for.
+// Kinds lists what can be requested.
 func Kinds() []Kind { return []Kind{Command, Outcome, Removal, Decision, Plan, Draining, Blocked} }
 
 // Entry is one thing that happened.

@@ -254,7 +254,7 @@ func TestNoJournal(t *testing.T) {
 	j.Draining("a", "b", nil, noon)
 }
 
-// What a node that goes waits for is shown as long as it waits, and is an entry when it is news.
+// What a terminating node waits for is shown as long as it waits, and is an entry when it is news.
 func TestDraining(t *testing.T) {
 	t.Parallel()
 	now := noon

@@ -19,13 +19,13 @@ type plan struct {
 	Price         float64       `json:"price"`
 	Bound         float64       `json:"bound,omitempty"` // no plan costs less; 0: not known
 	Pods          int           `json:"pods"`            // that go to new nodes
-	Existing      int           `json:"existing"`        // pods that go to nodes which exist or are on their way
+	Existing      int           `json:"existing"`        // pods that are placed on nodes which exist or are on their way
 	Unplaced      []unplacedPod `json:"unplaced,omitempty"`
 	UnplacedCount int           `json:"homeless"` // all of the unplaced
 	Partial       bool          `json:"partial,omitempty"`
 }
 
-// bought is a new node.
+// launched is a new node.
 type bought struct {
 	Pool  string      `json:"pool"`
 	Offer solve.Offer `json:"offer"` // the cheapest; what the cloud has may differ
@@ -39,7 +39,7 @@ type unplacedPod struct {
 	Why string `json:"why"`
 }
 
-// Planned takes a plan for pending pods in. One that buys nothing is left out if it says what the last
+// Planned takes a plan for pending pods in. One that launches nothing is left out if it says what the last
 // one said.
 func (j *Journal) Planned(p solve.Plan, at time.Time) {
 	if j == nil || len(p.Create)+len(p.Bind)+len(p.Unplaced) == 0 {

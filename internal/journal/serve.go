@@ -21,7 +21,7 @@ const (
 	longest    = 253 // the longest name a node has
 )
 
-// Query selects what is returned. The zero Query asks for the latest entries.
+// Query selects what is returned. The zero Query requests the latest entries.
 type Query struct {
 	Since uint64 // entries after this one, oldest first; 0: the latest
 	Limit int    // 0: 100

@@ -73,7 +73,7 @@ func TestGuard(t *testing.T) {
 }
 
 // An answer is believed for a short time, a bad one for a shorter one, and strangers cannot make us ask
-// for ever.
+// forever.
 func TestGuardCachesReviews(t *testing.T) {
 	t.Parallel()
 	now := noon
@@ -109,7 +109,7 @@ func TestGuardCachesReviews(t *testing.T) {
 }
 
 // One who tries many tokens locks out nobody: not a reader who was let in before, not even one from the same
-// address, and not one who comes from elsewhere. All together cannot make us ask for ever either.
+// address, and not one who comes from elsewhere. All together cannot make us request ever either.
 func TestGuardIsFair(t *testing.T) {
 	t.Parallel()
 	now := noon

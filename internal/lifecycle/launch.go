@@ -33,7 +33,7 @@ func (m *decision) launch() {
 	if c.Status != metav1.ConditionUnknown {
 		return
 	}
-	if m.claim.Status.ProviderID != "" { // an instance that is paid for is never bought again
+	if m.claim.Status.ProviderID != "" { // an instance that is paid for is never launched again
 		m.setConditionTrue(karpv1.ConditionLaunched)
 		return
 	}

@@ -44,7 +44,7 @@ func (r LaunchResult) Outcome(now time.Time) *Outcome {
 }
 
 // Report returns what Outcome does, and the result as one that was reported. An unreported result does not expire: a
-// claim that is reconciled late would otherwise be retried for ever and never show why it has no instance.
+// claim that is reconciled late would otherwise be retried forever and never show why it has no instance.
 func (r LaunchResult) Report(now time.Time) (*Outcome, LaunchResult) {
 	if r.First.IsZero() || r.reported && !now.Before(r.until) {
 		return nil, r

@@ -9,7 +9,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 )
 
-// G12: waits between failed launches double from a second to a minute, and the first call is remembered.
+// G12: waits between failed launches double from a second to a minute, and the first call is kept.
 func TestLaunchResultWaits(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)

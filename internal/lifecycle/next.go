@@ -18,7 +18,7 @@ type Facts struct {
 	Claim   *karpv1.NodeClaim // effective form
 	Nodes   []*corev1.Node    // those with the provider id of the claim
 	Launch  *Outcome          // nil: not tried, or long enough ago to be tried again
-	Tried   time.Time         // when this process first asked the cloud for an instance; zero: not yet
+	Tried   time.Time         // when this process first queried the cloud for an instance; zero: not yet
 	Gates   []GateState       // nil: not asked yet
 	Gated   bool              // the cloud has gates
 	Drivers *Drivers          // nil: dynamic resource allocation is off
@@ -51,7 +51,7 @@ type Drivers struct {
 
 // Step is what to do. Performing it again changes nothing.
 type Step struct {
-	Launch bool // ask the cloud, then decide again with its answer; nothing else is set
+	Launch bool // query the cloud, then decide again with its answer; nothing else is set
 	Ask    bool // ask the gates, then decide again; nothing else is set
 	Again  bool // decide again once the rest is written
 

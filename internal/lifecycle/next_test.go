@@ -228,7 +228,7 @@ func TestLaunchFails(t *testing.T) {
 	}
 }
 
-// An error that is remembered is neither news nor a reason to try before its time (G12).
+// An error that is kept is neither news nor a reason to try before its time (G12).
 func TestKnownFailureIsNotReportedAgain(t *testing.T) {
 	t.Parallel()
 	outcome := &lifecycle.Outcome{Err: errors.New("boom"), Wait: 10 * time.Minute, Reported: true}

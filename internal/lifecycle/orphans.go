@@ -64,7 +64,7 @@ func Orphans(f OrphanFacts) []cloud.Instance {
 	return out
 }
 
-// BoughtFor reports whether what is known of an instance allows that it was bought for a claim.
+// BoughtFor reports whether what is known of an instance allows that it was launched for a claim.
 func BoughtFor(claim *karpv1.NodeClaim, i cloud.Instance) bool {
 	return !i.Terminating && !i.Stopped &&
 		i.Pool == claim.Labels[karpv1.LabelNodePool] &&

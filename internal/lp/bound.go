@@ -10,7 +10,7 @@ type Class struct {
 	Demand []float64 // in all, by resource
 }
 
-// Option is a kind of node that can be bought, any number of times.
+// Option is a kind of node that can be launched, any number of times.
 type Option struct {
 	Cost float64
 	Room []float64 // by resource
@@ -42,8 +42,8 @@ const (
 // prices, plus apart times the price of a node, add up to the bound; that price is the difference.
 //
 // A class that needs what none of its options has is left out and its prices are zero: its pods stay
-// pending whatever is bought. Numbers below zero, and rooms that are not numbers, count as zero; an
-// option whose cost is not a finite number is not for sale.
+// pending whatever is launched. Numbers below zero, and rooms that are not numbers, count as zero; an
+// option whose cost is not a finite number is not offered.
 func Bound(classes []Class, options []Option, apart float64, budget int) (value float64, prices [][]float64) {
 	width := 0
 	for _, c := range classes {

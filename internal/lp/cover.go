@@ -55,7 +55,7 @@ func Cover(cost, columns []float64, m int, demand []float64) Solution {
 type covering struct {
 	m       int
 	columns []float64
-	perCost []float64 // one over the cost of a column; zero if it is not for sale or free
+	perCost []float64 // one over the cost of a column; zero if it is not offered or free
 	demand  []float64
 	rows    []int     // rows of the program
 	unit    []float64 // of a row: the least a unit can cost

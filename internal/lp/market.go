@@ -230,7 +230,7 @@ func (b *bundle) rows() int {
 	return n
 }
 
-// least is what the bundle's resources cost at least, each bought alone.
+// least is what the bundle's resources cost at least, each launched alone.
 func (b *bundle) least() float64 {
 	sum := 0.0
 	for r, d := range b.demand {

@@ -24,7 +24,7 @@ type Class struct {
 	Generation int64
 	Deleting   bool
 	Conditions []metav1.Condition
-	Refusals   []reason.Reason // what the pool asks for that nodes of this class cannot be given
+	Refusals   []reason.Reason // what the pool requests that nodes of this class cannot be given
 }
 
 // together is how long a pool that was just created may be without its class: one manifest makes both, in
@@ -82,7 +82,7 @@ func classReady(ref karpv1.NodeClassReference, class *Class) (condition.Change, 
 // waitsForOthers is the reason of a condition of a class that only repeats that others do not hold.
 const waitsForOthers = "DependenciesNotReady"
 
-// offenders are the texts of the conditions that do not hold, so that the pool alone tells what to mend.
+// offenders are the texts of the conditions that do not hold, so that the pool alone tells what to fix.
 func offenders(list []metav1.Condition) string {
 	var texts []string
 	for _, c := range list {

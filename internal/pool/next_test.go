@@ -92,7 +92,7 @@ func TestValidationCondition(t *testing.T) {
 	}
 }
 
-// What was assumed is told once per generation, also over restarts: the condition remembers.
+// What was assumed is told once per generation, also over restarts: the condition records it.
 func TestAssumptionsAreReportedOnce(t *testing.T) {
 	t.Parallel()
 	f := facts(func(p *karpv1.NodePool) { p.Spec.Disruption.ConsolidationPolicy = "WhenUnderutilized" })

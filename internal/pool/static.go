@@ -66,7 +66,7 @@ func Shrink(f StaticFacts) StaticStep {
 	return step
 }
 
-// confirmed is a step that rests on what the API server says, or asks for that.
+// confirmed is a step that rests on what the API server says, or requests that.
 func confirmed(f *StaticFacts, step StaticStep) StaticStep {
 	if !f.Live && (step.Create > 0 || len(step.Delete) > 0) {
 		return StaticStep{Confirm: true}

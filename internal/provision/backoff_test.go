@@ -25,7 +25,7 @@ func in(key string, values ...string) karpv1.Requirement {
 	return karpv1.Requirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: values}
 }
 
-// FM F02: launches that fail for lack of capacity close what they asked for, for growing times.
+// FM F02: launches that fail for lack of capacity close what they requested, for growing times.
 func TestFM_F02_Backoff(t *testing.T) {
 	t.Parallel()
 	r, at := &LaunchBackoff{}, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -81,7 +81,7 @@ func TestFM_A14_Backoff(t *testing.T) {
 	}
 }
 
-// What is left alone, and for how long, follows from what the failed claims asked for.
+// What is left alone, and for how long, follows from what the failed claims requested.
 func TestTrust_A05_BackOffOfOfferings(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -55,7 +55,7 @@ func TestCB_12_RealPodsFirst(t *testing.T) {
 	for name, tc := range map[string]struct {
 		script        string
 		bound, bought int // virtual pods
-		nodes         int // that are bought; 0: as many as pods
+		nodes         int // that are launched; 0: as many as pods
 		waits         bool
 	}{
 		"room on a node":          {script: "pool name=p\nnode name=n1 pool=p type=m\npod name=a cpu=2\npod name=v cpu=1 virtual", bound: 1},

@@ -1,6 +1,6 @@
 package reason
 
-// Codes of pods that are not planned for: what a pod asks for that no node can give it.
+// Codes of pods that are not planned for: what a pod requests that no node can give it.
 const (
 	RequirementsContradict Code = "RequirementsContradict"
 	ClaimMissing           Code = "ClaimMissing"

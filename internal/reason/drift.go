@@ -1,6 +1,6 @@
 package reason
 
-// Codes of drift: why a node is not what its NodePool and its node class ask for now. They are the
+// Codes of drift: why a node is not what its NodePool and its node class request now. They are the
 // reasons of the condition Drifted, whose message is the text.
 const (
 	NodePoolDrifted          Code = "NodePoolDrifted"      // have: the fields

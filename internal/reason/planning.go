@@ -46,7 +46,7 @@ const (
 	NodeSettling     Code = "NodeSettling"
 	NodeUnready      Code = "NodeUnready"
 
-	NodeCameUpSmall Code = "NodeCameUpSmall" // have: the node and what it offers; want: what the pod asks for
+	NodeCameUpSmall Code = "NodeCameUpSmall" // have: the node and what it offers; want: what the pod requests
 	RoomTaken       Code = "RoomTaken"       // have: the node
 	BoughtInVain    Code = "BoughtInVain"
 

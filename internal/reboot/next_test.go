@@ -350,7 +350,7 @@ func TestRequest(t *testing.T) {
 }
 
 // From a request it always ends: whatever node and cloud do, after the longest times the claim is not
-// rebooting any more, and the cloud was asked under one operation only.
+// rebooting any more, and the cloud was queried under one operation only.
 func TestItEnds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -8,7 +8,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
 
-// A pod asks for a zone under its old name and for more than two CPUs; the pool offers two zones.
+// A pod requests a zone under its old name and for more than two CPUs; the pool offers two zones.
 func ExampleSet() {
 	words := reqs.CoreVocabulary()
 	pod, _ := reqs.FromNodeSelectorTerm(corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{

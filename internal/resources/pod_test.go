@@ -67,7 +67,7 @@ func TestPodRequests(t *testing.T) {
 	}.run(t)
 }
 
-// FM M16: the larger of what was asked for and what is allocated counts, so that the node shows no room that
+// FM M16: the larger of what was requested and what is allocated counts, so that the node shows no room that
 // it does not have.
 func TestPodRequestsWhileResizing(t *testing.T) {
 	t.Parallel()

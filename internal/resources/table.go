@@ -115,7 +115,7 @@ func (t Table) Zero() Vec {
 	return Vec{rest: make([]int64, t.Len()-fixed)}
 }
 
-// Requests converts what someone asks for. Fractions of a unit round up, so that a request is never
+// Requests converts what someone requests. Fractions of a unit round up, so that a request is never
 // taken for less than it is. Names unknown to the table are summed in the Unknown lane.
 func (t Table) Requests(list corev1.ResourceList) Vec {
 	var v Vec

@@ -79,7 +79,7 @@ func (v *Vec) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Fits reports whether a request fits what is available: no lane asks for more than there is, and
+// Fits reports whether a request fits what is available: no lane requests more than there is, and
 // no available lane is negative, requested or not. An overcommitted node takes nothing more (SC-11).
 func Fits(request, available *Vec) bool {
 	for i, have := range available.base {

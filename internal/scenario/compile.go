@@ -23,7 +23,7 @@ type Compiled struct {
 }
 
 // Compile reads pending pods, DaemonSets and pools, and cuts a view together with the nodes. It is all
-// the work between being asked for a decision and making it.
+// the work between being requested a decision and making it.
 func (s *Store) Compile() *Compiled {
 	w := s.world
 	s = s.selecting(w.Pending)

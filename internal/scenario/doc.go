@@ -1,4 +1,4 @@
-// Package scenario reads benchmark scenarios: one JSON file that says what can be bought, what is
+// Package scenario reads benchmark scenarios: one JSON file that says what can be launched, what is
 // there and what is waiting. Load refuses a bad file with the JSON path of every fault.
 //
 // The way to a decision has three steps, so that the last can be measured alone: World makes

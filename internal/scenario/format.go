@@ -29,7 +29,7 @@ type InstanceType struct {
 	Offerings []Offering          `json:"offerings"`
 }
 
-// Offering is one way to buy an instance type.
+// Offering is one way to launch an instance type.
 type Offering struct {
 	Zone         string  `json:"zone"`
 	CapacityType string  `json:"capacityType"`

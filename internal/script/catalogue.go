@@ -176,7 +176,7 @@ func (l *Line) offerings() []catalog.Offering {
 	return offerings
 }
 
-// prices reads "0.17", the same everywhere, or "0.17@a,0.2@b", sold only there.
+// prices reads "0.17", the same everywhere, or "0.17@a,0.2@b", offered only there.
 func (l *Line) prices(key string, zones []string) map[string]float64 {
 	prices := map[string]float64{}
 	for _, text := range l.List(key) {
@@ -241,7 +241,7 @@ func (m *machine) instanceType(table resources.Table) catalog.InstanceType {
 	}
 }
 
-// price is what a node of this machine costs; 0 if it is not sold so.
+// price is what a node of this machine costs; 0 if it is not offered so.
 func (m *machine) price(zone, captype string) float64 {
 	for i := range m.offerings {
 		if o := &m.offerings[i]; o.Zone == zone && o.CapacityType == captype {

@@ -12,7 +12,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 )
 
-// poolLine is a NodePool as written, and the instance types it may buy, all if none is named.
+// poolLine is a NodePool as written, and the instance types it may launch, all if none is named.
 type poolLine struct {
 	object karpv1.NodePool
 	types  []string

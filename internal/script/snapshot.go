@@ -13,7 +13,7 @@ import (
 )
 
 // Snapshot reads the objects of the script into a cluster, and returns the pods to be placed: those
-// that are pending, those that must leave deleting nodes, and those of nodes that `without` took away.
+// that are pending, those that must leave deleting nodes, and those of nodes that `without` removed.
 func (w *World) Snapshot() (view *cluster.Snapshot, pods []cluster.Pod) {
 	read := cluster.NewReader(words(), cluster.ReaderOptions{Resources: w.table(), Evictable: evictable, DefaultSpread: w.spread, SelectorOf: alike})
 	read.SetNamespaces(w.namespaces)

@@ -21,7 +21,7 @@ type World struct {
 	daemons    []podLine
 	claims     cluster.VolumeObjects
 	namespaces map[string]map[string]string
-	gone       []string // nodes taken away by `without`
+	gone       []string // nodes removed by `without`
 	policy     solve.Policy
 	spread     []corev1.TopologySpreadConstraint // of pods that have none of their own
 }

@@ -55,7 +55,7 @@ func run(t *testing.T, does string, environment []string, args ...string) string
 	return regexp.MustCompile(`\([0-9.]+.?s\)`).ReplaceAllString(out.String(), "") // how long it took
 }
 
-// Two runs draw the same values, unless another seed is asked for.
+// Two runs draw the same values, unless another seed is requested.
 func TestRunsDrawTheSame(t *testing.T) {
 	t.Parallel()
 	first := run(t, "draws", nil)

@@ -44,7 +44,7 @@
 // What can be launched:
 //
 //   - Catalogue: a list of instance types. Pools with equal lists share one.
-//   - Column: a way to buy an instance type: zone, capacity type and, if there is one, capacity reservation. A type and a
+//   - Column: a way to launch an instance type: zone, capacity type and, if there is one, capacity reservation. A type and a
 //     column have a price.
 //   - Pool capacity: what each type of a pool leaves to pods after the DaemonSet pods that would run on it.
 //   - Reservation: capacity that is paid for already. So many nodes can hold it, and it is counted across pools.
@@ -136,7 +136,7 @@
 // 16 GiB for 0.20 and r with 32 GiB for 0.26. One empty node, n1, is an m. To place: six pods web (1 core, 1 GiB), six
 // pods cache (1 core, 6 GiB), and one pod arm that requires arch arm64, which no type has.
 //
-// Compile makes three classes; cache comes first, since the cores are equal and it asks for more memory. All profiles are
+// Compile makes three classes; cache comes first, since the cores are equal and it requests more memory. All profiles are
 // free of topology rules, so there are no groups.
 //
 // Both ways fill n1 first: two caches fit its 16 GiB, and two webs its other two cores. Four of each are left: 8 cores and

@@ -33,7 +33,7 @@ func ExampleSolve() {
 	fmt.Printf("%.2f USD an hour\n", plan.Cost)
 	// Output:
 	// bind default/web-1 to n1
-	// buy [large] from default for [default/web-2 default/web-3]
+	// launch [large] from default for [default/web-2 default/web-3]
 	// 0.19 USD an hour
 }
 
@@ -71,11 +71,11 @@ func ExampleSolve_byPrice() {
 	}
 	// Output:
 	// exact: 0.43 USD an hour
-	// buy [r] for 4 pods
-	// buy [c m r] for 4 pods
+	// launch [r] for 4 pods
+	// launch [c m r] for 4 pods
 	// by price: 0.40 USD an hour, at least 0.3775
-	// buy [m r] for 4 pods
-	// buy [m r] for 4 pods
+	// launch [m r] for 4 pods
+	// launch [m r] for 4 pods
 	// default/arm NoTypeMeetsRequirements nodepool/default kubernetes.io/arch In [arm64]
 	// default/arm RequirementConflict node/n1 kubernetes.io/arch In [arm64]
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // Disruption 17: a node that is held is part of a command, and its pods need no place until it is marked.
-// Then they are planned for where the command put them, and that place is spoken for.
+// Then they are planned for where the command put them, and that place is reserved.
 func TestHeldThenReplaced(t *testing.T) {
 	t.Parallel()
 	w1 := cluster.PodKey{Namespace: "default", Name: "w1"}
@@ -157,7 +157,7 @@ func TestChanges(t *testing.T) {
 }
 
 // G10: a node of a command counts against the limits of its pool until it is told to go. If the command
-// is given up it stays, and what was bought in its place meanwhile would be too much.
+// is given up it stays, and what was launched in its place meanwhile would be too much.
 func TestNodesOfCommandsCountUntilTheyGo(t *testing.T) {
 	t.Parallel()
 	s := New(testOptions())

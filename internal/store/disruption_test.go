@@ -18,7 +18,7 @@ import (
 )
 
 // A Node of another controller's node class is a node like any other: it does not count as one of ours
-// whose claim is gone, so nobody buys a new home for its pods. Ours does, whether or not its pool is
+// whose claim is gone, so no node is launched for its pods. Ours does, whether or not its pool is
 // still there.
 func TestNodesOfOtherCloudsStay(t *testing.T) {
 	t.Parallel()
@@ -85,7 +85,7 @@ func TestManagedNodesAreThoseOfTheSnapshot(t *testing.T) {
 	}
 }
 
-// SC-52: a node that pending pods were promised is spoken for until they are bound, however long the
+// SC-52: a node that pending pods were promised is reserved until they are bound, however long the
 // next plan takes.
 func TestPlannedNodesAreReserved(t *testing.T) {
 	t.Parallel()
@@ -161,7 +161,7 @@ func launched(c *karpv1.NodeClaim) {
 	c.Status = claimObject("general-x", "aws:///a/i-1", true).Status
 }
 
-// SC-52: a node that pods are expected on is spoken for until the last of them is bound, wherever that is,
+// SC-52: a node that pods are expected on is reserved until the last of them is bound, wherever that is,
 // or gone, and no longer than the nomination lasts. A pod that leaves another node comes under a new name:
 // nobody can see it arrive. It is not pending, though (disruption 4), and maybe never leaves.
 func TestExpectedNodesAreSpokenFor(t *testing.T) {
@@ -210,7 +210,7 @@ func bindBoth(first, second string) func(*Store) {
 	}
 }
 
-// leaving expects a pod on ip-1 that runs on a node which goes.
+// leaving expects a pod on ip-1 that runs on a terminating node.
 func leaving(s *Store) {
 	s.feedObject(claimObject("general-y", "aws:///a/i-9", true), false)
 	s.feedObject(nodeObject("ip-9", "aws:///a/i-9", true), false)
@@ -300,7 +300,7 @@ func TestStripKeepsWhenPodsEnded(t *testing.T) {
 	}
 }
 
-// SC-51, FM I16: a node is bought only for pods that still need one when it comes to that.
+// SC-51, FM I16: a node is launched only for pods that still need one when it comes to that.
 func TestNeedsPlace(t *testing.T) {
 	t.Parallel()
 	w1 := cluster.PodKey{Namespace: "default", Name: "w1"}

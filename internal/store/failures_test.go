@@ -143,7 +143,7 @@ func TestFM_M16_PodGrowsInPlace(t *testing.T) {
 	}
 }
 
-// FM N15: what a node has and nobody asked for, or knows, changes nothing about the rest.
+// FM N15: what a node has and nobody requested, or knows, changes nothing about the rest.
 func TestFM_N15_OddCapacity(t *testing.T) {
 	t.Parallel()
 	plainly, oddly := New(testOptions()), New(testOptions())

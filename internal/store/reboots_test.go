@@ -51,7 +51,7 @@ func TestRebootsCountForADay(t *testing.T) {
 }
 
 // V15-42: a node that is to be rebooted keeps offering its room, so that pods that leave it cause no other
-// node. If its drain does not end they would wait for it for ever, and it for them: a PodDisruptionBudget may
+// node. If its drain does not end they would wait for it forever, and it for them: a PodDisruptionBudget may
 // let no other pod go before they run.
 func TestV15_42_RoomOfANodeWhoseRebootWaits(t *testing.T) {
 	t.Parallel()

@@ -14,7 +14,7 @@ import (
 
 // Disruption 17, 25.8: once the replacement of a node is ordered, it has its room for the pods of the node, also
 // before the node is marked: while other replacements are being written, and before a process that just began has
-// found the command again. Nothing is bought for these pods, and the node takes no others.
+// found the command again. Nothing is launched for these pods, and the node takes no others.
 func TestReplacementsAreForThePodsOfTheirNodes(t *testing.T) {
 	t.Parallel()
 	w1 := cluster.PodKey{Namespace: "default", Name: "w1"}

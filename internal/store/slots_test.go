@@ -16,7 +16,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// reservedTypes sells small machines of two reservations besides the ordinary ones.
+// reservedTypes offers small machines of two reservations besides the ordinary ones.
 func reservedTypes(one, two int, takers ...string) map[string][]catalog.InstanceType {
 	types := testTypes()
 	for id, left := range map[string]int{"cr-1": one, "cr-2": two} {
@@ -230,7 +230,7 @@ func TestTrust_A16_WhatAReservedNodeFrees(t *testing.T) {
 	}
 }
 
-// reservedNode is a planned node that is bought from reservations.
+// reservedNode is a planned node that is launched from reservations.
 func reservedNode(pod string, ids ...string) solve.NewNode {
 	n := wanted("small")
 	n.Pods = []podKey{{Namespace: "default", Name: pod}}

@@ -257,7 +257,7 @@ func TestFM_D04_CreatedClaimsCountAtOnce(t *testing.T) {
 	}
 }
 
-// Scheduling 3.2: pods of a node that goes are planned for, its capacity is offered to nobody.
+// Scheduling 3.2: pods of a terminating node are planned for, its capacity is offered to nobody.
 func TestPodsOfDeletingNodesNeedAPlace(t *testing.T) {
 	t.Parallel()
 	s := New(testOptions())
@@ -279,7 +279,7 @@ func TestPodsOfDeletingNodesNeedAPlace(t *testing.T) {
 	}
 }
 
-// SC-02, SC-03: what asks for a plan.
+// SC-02, SC-03: what requests a plan.
 func TestWake(t *testing.T) {
 	t.Parallel()
 	var woken []types.UID
@@ -331,7 +331,7 @@ func TestNewestDaemonPodCounts(t *testing.T) {
 	}
 }
 
-// A12: what the LimitRanges of its namespace will have the first pod of a DaemonSet ask for counts before it exists.
+// A12: what the LimitRanges of its namespace will have the first pod of a DaemonSet request counts before it exists.
 func TestTrust_A12_LimitRangesCountBeforeTheFirstPod(t *testing.T) {
 	t.Parallel()
 	s := New(testOptions())

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// FM D13: heartbeats of nodes ask for no plan, and what was read of a node stays read.
+// FM D13: heartbeats of nodes request no plan, and what was read of a node stays read.
 func TestFM_D13_HeartbeatsChangeNothing(t *testing.T) {
 	t.Parallel()
 	woken := 0

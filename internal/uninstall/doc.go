@@ -1,7 +1,7 @@
 // Package uninstall cleans up before the controller is uninstalled, so that nothing is left that only a controller can end:
 // an EC2NodeClass has a finalizer, and once no controller runs its CustomResourceDefinition cannot be deleted (LC-63, S-133).
 //
-// What users wrote is never deleted unless they ask for it. By default only classes that no NodeClaim uses are looked at:
+// What users wrote is never deleted unless they request it. By default only classes that no NodeClaim uses are looked at:
 // what was made for them in AWS is deleted, as when they are deleted, and their finalizer is removed. The class stays, and the
 // next installation makes all of it again.
 //

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	leaseSeconds = 15              // as the controller asks for
+	leaseSeconds = 15              // as the controller requests
 	renewEvery   = 5 * time.Second // so that no other replica takes it in between
 )
 

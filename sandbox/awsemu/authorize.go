@@ -13,13 +13,13 @@ import (
 type access struct {
 	action   string              // such as iam:PassRole
 	resource string              // ARN; empty when it cannot be said yet
-	context  map[string][]string // what conditions can ask for, by key such as aws:RequestTag/Name
+	context  map[string][]string // what conditions can test, by key such as aws:RequestTag/Name
 	// unsure are the beginnings of the keys that nobody can tell: the tags of what does not exist. They
 	// count in favour of the caller, so that the operation can say what is missing.
 	unsure []string
 }
 
-// with adds a value that conditions can ask for.
+// with adds a value that conditions can test.
 func (a access) with(key string, values ...string) access {
 	context := maps.Clone(a.context)
 	if context == nil {
@@ -146,7 +146,7 @@ func (e *Emulator) permit(c *call, wanted ...access) error {
 	return nil
 }
 
-// unconditional are the actions that no policy is asked for: who one is may always be asked, and who may use a web
+// unconditional are the actions that no policy is requested: who one is may always be asked, and who may use a web
 // identity is in the trust of the role.
 func unconditional(action string) bool {
 	return slices.Contains([]string{"sts:GetCallerIdentity", webIdentityAction}, action)

@@ -20,7 +20,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 )
 
-// Tags that the policies ask for, and their values in the lab.
+// Tags that the policies request, and their values in the lab.
 var (
 	nodeTags    = []string{"kubernetes.io/cluster/sandbox=owned", "eks:eks-cluster-name=sandbox", "karpenter.sh/nodepool=default", "karpenter.k8s.aws/ec2nodeclass=default"}
 	profileTags = []string{"kubernetes.io/cluster/sandbox=owned", "eks:eks-cluster-name=sandbox", "karpenter.k8s.aws/ec2nodeclass=default", "topology.kubernetes.io/region=eu-west-1"}
@@ -386,7 +386,7 @@ func TestDenialsSurviveASnapshot(t *testing.T) {
 // second drops the answer of a call.
 func second[T any](_ T, err error) error { return err }
 
-// fleetInputOf asks for one on-demand instance of a template.
+// fleetInputOf requests one on-demand instance of a template.
 func fleetInputOf(template, offers string) *ec2.CreateFleetInput {
 	in := fleetInput(types.DefaultTargetCapacityTypeOnDemand, 1, offers)
 	in.LaunchTemplateConfigs[0].LaunchTemplateSpecification.LaunchTemplateName = &template

@@ -32,7 +32,7 @@ func (e *Emulator) registerPodCredentials() {
 	e.registerMutating(wire.EKSAuth, "AssumeRoleForPodIdentity", e.assumeRoleForPodIdentity)
 }
 
-// serveCredentials answers as the agent of pod identity does, which asks EKS on behalf of the pod that shows its token.
+// serveCredentials answers as the agent of pod identity does, which queries EKS on behalf of the pod that shows its token.
 func (e *Emulator) serveCredentials(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet {
 		refuseCredentials(w, &wire.Error{Code: "MethodNotAllowed", Message: "credentials are read with GET", Status: http.StatusMethodNotAllowed})
@@ -139,7 +139,7 @@ func writeJSON(w http.ResponseWriter, status int, value any) {
 }
 
 // authenticate turns away expired keys, and those that nobody gave out: of sessions always, of others if the known ones are
-// listed. Who asks for credentials has none yet. The emulator must be locked.
+// listed. Who requests credentials has none yet. The emulator must be locked.
 func (e *Emulator) authenticate(c *call) error {
 	session, issued := e.iam().Sessions[c.Key]
 	switch {

@@ -39,9 +39,9 @@ func (e *Emulator) Catalogue() *catalogue.Catalogue { return e.catalogue.Load() 
 type TypeOffer struct {
 	catalogue.Type
 	OnDemandPrice float64            `json:"onDemandPrice"`        // USD per hour; 0: in no price list
-	Zones         policy.Texts       `json:"zones"`                // names of those that sell it
-	SpotPrices    map[string]float64 `json:"spotPrices,omitempty"` // by name of the zone; 0 or absent: not sold as spot
-	Retired       bool               `json:"retired,omitempty"`    // cannot be bought any more
+	Zones         policy.Texts       `json:"zones"`                // names of those that offer it
+	SpotPrices    map[string]float64 `json:"spotPrices,omitempty"` // by name of the zone; 0 or absent: not offered as spot
+	Retired       bool               `json:"retired,omitempty"`    // cannot be launched any more
 }
 
 // offer translates names of zones into their numbers.

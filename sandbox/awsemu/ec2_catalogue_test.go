@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// market is what the account says about an instance type: its size, where it is sold, and for what.
+// market is what the account says about an instance type: its size, where it is offered, and for what.
 type market struct {
 	Known    bool
 	VCPU     int32
@@ -175,7 +175,7 @@ func TestUsageClasses(t *testing.T) {
 	}
 }
 
-// Instance types, offerings, prices, zones and checks have no tags to ask for.
+// Instance types, offerings, prices, zones and checks have no tags to request.
 func TestFiltersThatAreNotKnown(t *testing.T) {
 	t.Parallel()
 	lab := newEC2Lab(t)

@@ -81,7 +81,7 @@ func (e *Emulator) createFleet(c *call) (any, error) {
 	return answer, nil
 }
 
-// fleet does what CreateFleet asks for. The emulator must be locked.
+// fleet does what CreateFleet requests. The emulator must be locked.
 func (e *Emulator) fleet(c *call) (*fleetAnswer, error) {
 	if kind := c.Form.String("Type"); kind != "instant" {
 		return nil, wire.Errorf("InvalidParameter", "Fleets of type '%s' are not emulated; only instant ones are", kind)
@@ -241,7 +241,7 @@ func (r *fleetRun) strategy() string {
 	return cmp.Or(form.String("OnDemandOptions.AllocationStrategy"), "lowest-price")
 }
 
-// order ranks pools by price or priority; equal ones stay as they were asked for.
+// order ranks pools by price or priority; equal ones stay as they were requested.
 func (r *fleetRun) order(strategy string) []int {
 	rank := make([]float64, len(r.pools))
 	order := make([]int, len(r.pools))

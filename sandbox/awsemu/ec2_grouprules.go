@@ -8,7 +8,7 @@ import (
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
 )
 
-// GroupRule is a rule of a security group. No traffic flows here, so that it is only remembered.
+// GroupRule is a rule of a security group. No traffic flows here, so it is only stored.
 type GroupRule struct {
 	Egress      bool              `json:"egress,omitempty"`
 	Protocol    string            `json:"protocol"`

@@ -64,7 +64,7 @@ type Instance struct {
 	Partition     int                `json:"partition,omitempty"`
 	Reservation   string             `json:"capacityReservation,omitempty"`
 	Preference    string             `json:"reservationPreference,omitempty"`
-	Target        string             `json:"reservationTarget,omitempty"` // that the launch asked for
+	Target        string             `json:"reservationTarget,omitempty"` // that the launch requested
 	Groups        []string           `json:"groups,omitempty"`
 	Interfaces    []NetworkInterface `json:"interfaces,omitempty"`
 	RootDevice    string             `json:"rootDevice,omitempty"`
@@ -189,7 +189,7 @@ type reasonItem struct {
 	Message string `xml:"message"`
 }
 
-// metadataItem is the options of the metadata service: what the launch said, else what images of AWS ask for.
+// metadataItem is the options of the metadata service: what the launch said, else what images of AWS request.
 func (i *Instance) metadataItem() dataMetadata {
 	option := func(name, otherwise string) string { return cmp.Or(i.Metadata[name], otherwise) }
 	return dataMetadata{

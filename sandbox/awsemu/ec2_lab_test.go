@@ -186,7 +186,7 @@ func offer(text string) types.FleetLaunchTemplateOverridesRequest {
 	return o
 }
 
-// fleetInput asks for instances from the template "t".
+// fleetInput requests instances from the template "t".
 func fleetInput(market types.DefaultTargetCapacityType, count int32, offers ...string) *ec2.CreateFleetInput {
 	in := &ec2.CreateFleetInput{
 		Type:                        types.FleetTypeInstant,

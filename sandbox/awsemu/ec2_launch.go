@@ -75,7 +75,7 @@ func (e *Emulator) privateDNS(address string) string {
 	return "ip-" + strings.ReplaceAll(address, ".", "-") + "." + domain
 }
 
-// partitionFor is the partition that was asked for, or the emptiest.
+// partitionFor is the partition that was requested, or the emptiest.
 func (e *Emulator) partitionFor(p *launchPool) int {
 	if n := p.data.Int("Placement.PartitionNumber", 0); n > 0 || p.placement.Strategy != "partition" {
 		return n

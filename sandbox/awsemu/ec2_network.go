@@ -13,7 +13,7 @@ func maxResultsWithIDs(ids string) error {
 	return wire.Errorf("InvalidParameterCombination", "The parameter %s cannot be used with the parameter maxResults", ids)
 }
 
-// selected reports whether an id was asked for; nothing asked means all.
+// selected reports whether an id was requested; nothing asked means all.
 func selected(asked []string, id string) bool { return len(asked) == 0 || slices.Contains(asked, id) }
 
 type subnetItem struct {

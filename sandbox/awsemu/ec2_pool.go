@@ -9,7 +9,7 @@ import (
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
 )
 
-// Markets that a launch can ask for.
+// Markets that a launch can request.
 const (
 	marketCapacityBlock = "capacity-block"
 	marketReserved      = "reserved-capacity"

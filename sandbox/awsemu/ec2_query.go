@@ -80,7 +80,7 @@ type ec2Filter struct {
 // ec2FilterSet holds when all of its filters do.
 type ec2FilterSet []ec2Filter
 
-// ec2Filters reads the filters of a call on things that have tags: these can be asked for too.
+// ec2Filters reads the filters of a call on things that have tags: these can be requested too.
 func ec2Filters(c *call, known ...string) (ec2FilterSet, error) {
 	return readFilters(c, func(name string) bool {
 		return name == "tag-key" || strings.HasPrefix(name, "tag:") && len(name) > len("tag:") || slices.Contains(known, name)
@@ -162,7 +162,7 @@ func ec2Wildcard(pattern, value string) bool {
 	return i == len(p)
 }
 
-// ec2Page sorts a list by its key, which must be unique, and cuts the page that was asked for. Without
+// ec2Page sorts a list by its key, which must be unique, and cuts the page that was requested. Without
 // MaxResults a page has fallback elements, or all for 0. The token names the last key that was sent, so
 // that what comes and goes between two pages moves nothing else.
 func ec2Page[T any](c *call, list []T, key func(T) string, most, fallback int) (page []T, next string, err error) {

@@ -90,7 +90,7 @@ func dryRunnable(run func(*call) (any, error)) func(*call) (any, error) {
 	}
 }
 
-// clientToken remembers the answer to a call that must not run twice.
+// clientToken keeps the answer to a call that must not run twice.
 type clientToken struct {
 	Expires     time.Time       `json:"expires"`
 	Fingerprint string          `json:"fingerprint"` // of the parameters
@@ -99,7 +99,7 @@ type clientToken struct {
 	Run         *runAnswer      `json:"run,omitempty"`
 }
 
-// tokenLife is how long EC2 remembers a client token.
+// tokenLife is how long EC2 keeps a client token.
 const tokenLife = 24 * time.Hour
 
 // remembered returns the token of an earlier call with the same parameters, or nil.

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// EC2State is everything that EC2 remembers. It survives JSON; maps are by id unless said otherwise.
+// EC2State is everything that EC2 keeps. It survives JSON; maps are by id unless said otherwise.
 type EC2State struct {
 	VPC            string                          `json:"vpc"`
 	Subnets        map[string]*Subnet              `json:"subnets"`

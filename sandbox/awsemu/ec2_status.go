@@ -41,7 +41,7 @@ type statusesAnswer struct {
 	Next  string       `xml:"nextToken,omitempty"`
 }
 
-// describeInstanceStatus speaks of running instances only, unless all are asked for.
+// describeInstanceStatus speaks of running instances only, unless all are requested.
 func (e *Emulator) describeInstanceStatus(c *call) (any, error) {
 	filters, err := untaggedFilters(c, "instance-status.status", "system-status.status", "attached-ebs-status.status", "event.code", "instance-state-name", "availability-zone")
 	if err != nil {

@@ -206,7 +206,7 @@ func (e *Emulator) describeTags(c *call) (any, error) {
 		prefix, _, _ := strings.Cut(id, "-")
 		kind := resourceKind(prefix)
 		for key, value := range tags {
-			one := map[string]string{key: value} // tag:x asks for this tag, not for its neighbours
+			one := map[string]string{key: value} // tag:x requests this tag, not for its neighbours
 			if filters.match(one, map[string]string{"key": key, "value": value, "resource-id": id, "resource-type": kind}) {
 				list = append(list, tagOfItem{ID: id, Kind: kind, Key: key, Value: value})
 			}

@@ -130,7 +130,7 @@ type dataTags struct {
 }
 
 // describeTemplateVersions shows the one version that a template has. Without a template it shows the
-// latest or default versions of all, if these are asked for.
+// latest or default versions of all, if these are requested.
 func (e *Emulator) describeTemplateVersions(c *call) (any, error) {
 	filters, err := untaggedFilters(c, "create-time", "image-id", "instance-type", "is-default-version")
 	if err != nil {

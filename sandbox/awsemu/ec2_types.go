@@ -169,7 +169,7 @@ func (e *Emulator) zoneIndex(name string) int {
 	return slices.IndexFunc(e.fixture.Zones, func(z Zone) bool { return z.Name == name })
 }
 
-// price is what an instance type costs in a zone, in USD per hour; false when it is not sold there.
+// price is what an instance type costs in a zone, in USD per hour; false when it is not offered there.
 func (e *Emulator) price(capacityType, instanceType, zone string, now time.Time) (float64, bool) {
 	index := e.zoneIndex(zone)
 	t, known := e.Catalogue().Type(instanceType)

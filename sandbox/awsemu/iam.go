@@ -331,7 +331,7 @@ func (e *Emulator) profilePage(c *call, want func(InstanceProfile) bool) (any, e
 	return out, nil
 }
 
-// iamPage cuts sorted names to the page that was asked for. A marker is the last name of the page
+// iamPage cuts sorted names to the page that was requested. A marker is the last name of the page
 // before, so that pages stay right while profiles come and go.
 func iamPage(c *call, names []string) (page []string, marker string, err error) {
 	size := c.Form.Int("MaxItems", 100)

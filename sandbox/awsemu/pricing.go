@@ -77,7 +77,7 @@ type product struct {
 }
 
 // priceList is the on-demand products that pass every filter, sorted by type. Shared tenancy holds
-// what can be shared; bare metal is a family of its own, sold as dedicated.
+// what can be shared; bare metal is a family of its own, offered as dedicated.
 func (e *Emulator) priceList(filters []priceFilter) ([]product, error) {
 	var out []product
 	for _, name := range e.Catalogue().Names() {

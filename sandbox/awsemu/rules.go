@@ -116,7 +116,7 @@ func (e *Emulator) judge(c *call) (fault, error) {
 	return fault{}, nil
 }
 
-// authorize asks the policies of the caller. A pod that asks for credentials is nobody yet.
+// authorize asks the policies of the caller. A pod that requests credentials is nobody yet.
 func (e *Emulator) authorize(c *call) error {
 	if c.Service == wire.EKSAuth || e.authority(c.Key).free() {
 		return nil

@@ -1,7 +1,7 @@
 package awsemu
 
 import (
-	"crypto/md5" // the protocol asks for it
+	"crypto/md5" // the protocol requires it
 	"encoding/hex"
 	"fmt"
 	"slices"

@@ -19,7 +19,7 @@ type Session struct {
 	Expires time.Time `json:"expires"`
 }
 
-// maxSessions bounds the sessions that are kept; a client asks for one per hour.
+// maxSessions bounds the sessions that are kept; a client requests one per hour.
 const maxSessions = 1000
 
 const (
@@ -139,7 +139,7 @@ func missingMember(name string) error {
 type assumption struct {
 	action  string
 	who     policy.Principal
-	context map[string][]string // what the conditions of a trust policy can ask for
+	context map[string][]string // what the conditions of a trust policy can request
 	token   serviceToken
 	refusal string // what a caller is told whom the role does not trust; whether there is such a role is not said
 }
@@ -190,7 +190,7 @@ type issued struct {
 	expires            time.Time
 }
 
-// issue makes credentials and remembers whose they are. They expire by the wall clock: clients compare
+// issue makes credentials and stores whose they are. They expire by the wall clock: clients compare
 // that with the clock of their own host. The emulator must be locked.
 func (e *Emulator) issue(role, session string, valid time.Duration) issued {
 	state, now := e.iam(), e.clock.wall()

@@ -267,7 +267,7 @@ func TestTokensOfOtherKinds(t *testing.T) {
 	}
 }
 
-// askAgent asks for the credentials of a pod.
+// askAgent requests the credentials of a pod.
 func (c *cloud) askAgent(ctx context.Context, t *testing.T, method, token string) (status int, code string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, c.url+CredentialsPath, http.NoBody)

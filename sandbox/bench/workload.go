@@ -17,7 +17,7 @@ const (
 	podMemory = "16Mi"
 )
 
-// createDeployment asks for pods that only the machines launched here may run.
+// createDeployment requests pods that only the machines launched here may run.
 func createDeployment(ctx context.Context, client kubernetes.Interface, n, replicas int) error {
 	name := fmt.Sprintf("bench-%02d", n)
 	labels := map[string]string{benchLabel: "true", "app": name}

@@ -296,7 +296,7 @@ func devices(verbs ...string) string {
 	return strings.Join(list, ",")
 }
 
-// S-116, install.md 4: the rights of the table, and not one verb more; further ones are asked for by name.
+// S-116, install.md 4: the rights of the table, and not one verb more; further ones are requested by name.
 func TestS_116_ChartRequestsTheRightsOfTheTable(t *testing.T) {
 	t.Parallel()
 	var want []string

@@ -45,7 +45,7 @@ func TestLC_63_ChartCleansUpBeforeItGoes(t *testing.T) {
 	}
 }
 
-// LC-63: nobody deletes NodePools unless that is asked for, and the right to is there only while it happens.
+// LC-63: nobody deletes NodePools unless that is requested, and the right to is there only while it happens.
 func TestLC_63_ChartValuesOfTheUninstallation(t *testing.T) {
 	t.Parallel()
 	if r := render(t, "--set", "uninstall.enabled=false"); r[uninstallJob] != nil {

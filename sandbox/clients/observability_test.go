@@ -27,7 +27,7 @@ func ruleGroups(t *testing.T, text []byte) []any {
 	return document.Groups
 }
 
-// install.md 3: a PrometheusRule with all rules, word for word, if it is asked for and the cluster knows the kind.
+// install.md 3: a PrometheusRule with all rules, word for word, if it is requested and the cluster knows the kind.
 func TestPrometheusRule(t *testing.T) {
 	t.Parallel()
 	if render(t, operator()...)["PrometheusRule/karpenter"] != nil {
@@ -82,7 +82,7 @@ prometheusRule:
 	}
 }
 
-// A ConfigMap with all dashboards, if it is asked for, as Grafana's sidecar looks for it.
+// A ConfigMap with all dashboards, if it is requested, as Grafana's sidecar looks for it.
 func TestDashboards(t *testing.T) {
 	t.Parallel()
 	const name = "ConfigMap/karpenter-dashboards"

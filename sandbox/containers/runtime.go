@@ -100,7 +100,7 @@ func (r *Runtime) Start(ctx context.Context, p *corev1.Pod, container string, al
 	return out, nil
 }
 
-// Remove takes away what a pod leaves.
+// Remove removes what a pod leaves.
 func (r *Runtime) Remove(p *corev1.Pod) error { return os.RemoveAll(r.folder(p)) }
 
 // folder is that of a pod.

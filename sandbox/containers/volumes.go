@@ -121,7 +121,7 @@ type token struct {
 	expires time.Time
 }
 
-// write asks for a token that is bound to the pod, and replaces the file as a whole.
+// write requests a token that is bound to the pod, and replaces the file as a whole.
 func (t *token) write(ctx context.Context) error {
 	p := t.setup.pod
 	spec := authenticationv1.TokenRequestSpec{

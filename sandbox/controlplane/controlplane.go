@@ -28,7 +28,7 @@ type Options struct {
 	NoScheduler bool
 	// Scale trades fidelity for size, so that two cores hold a thousand nodes: kube-controller-manager
 	// waits longer for a heartbeat, so that nodes may send fewer, and kube-scheduler looks at a tenth of
-	// the nodes and spreads only the pods that ask for it.
+	// the nodes and spreads only the pods that request it.
 	Scale bool
 	// Issuer of the tokens of service accounts; empty means https://kubernetes.default.svc, which is also their usual audience.
 	Issuer string

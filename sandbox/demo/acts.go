@@ -116,7 +116,7 @@ func (s *show) apply(ctx context.Context) (string, error) {
 	return fmt.Sprintf("both are Ready; %d subnets, %d security groups and %d images were found", len(class.Status.Subnets), len(class.Status.SecurityGroups), len(class.Status.AMIs)), nil
 }
 
-// scaleUp waits until all pods run, and shows what was bought for them.
+// scaleUp waits until all pods run, and shows what was launched for them.
 func (s *show) scaleUp(ctx context.Context) (string, error) {
 	if err := s.scale(ctx, s.Replicas); err != nil {
 		return "", err

@@ -19,7 +19,7 @@ func newAddresses() *addresses {
 	return &addresses{next: netip.AddrFrom4([4]byte{10, 128, 0, 1}), used: map[netip.Addr]types.UID{}}
 }
 
-// note remembers the address of a pod that has one.
+// note keeps the address of a pod that has one.
 func (a *addresses) note(p *corev1.Pod) {
 	if p.Spec.HostNetwork || p.Status.PodIP == "" {
 		return

@@ -43,7 +43,7 @@ func (r *room) refuse(p *corev1.Pod) (first bool) {
 	return first
 }
 
-// podRequests counts for a container that is being resized the larger of what it asks for and has.
+// podRequests counts for a container that is being resized the larger of what it requests and has.
 func podRequests(p *corev1.Pod) corev1.ResourceList {
 	requests := resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{UseStatusResources: true})
 	requests[corev1.ResourcePods] = *resource.NewQuantity(1, resource.DecimalSI)
@@ -222,7 +222,7 @@ func resized(p *corev1.Pod) []corev1.ContainerStatus {
 	return list
 }
 
-// allocate writes down what a container was given: what it had before, else what it asks for.
+// allocate writes down what a container was given: what it had before, else what it requests.
 func allocate(status *corev1.ContainerStatus, c corev1.Container, before []corev1.ContainerStatus) {
 	for _, b := range before {
 		if b.Name == c.Name {
@@ -237,7 +237,7 @@ func allocate(status *corev1.ContainerStatus, c corev1.Container, before []corev
 	}
 }
 
-// wantsResize says whether a running pod asks for something else than it was given.
+// wantsResize says whether a running pod requests something else than it was given.
 func wantsResize(p *corev1.Pod) bool {
 	for _, c := range p.Spec.Containers {
 		for _, status := range p.Status.ContainerStatuses {

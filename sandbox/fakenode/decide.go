@@ -163,7 +163,7 @@ func (o Options) decideJoined(f facts) step {
 	return o.decideReady(f, s)
 }
 
-// leavesReady says whether a kubelet leaves the condition Ready of its Node alone, and for how long still; 0 is for ever.
+// leavesReady says whether a kubelet leaves the condition Ready of its Node alone, and for how long still; 0 is forever.
 func leavesReady(n *corev1.Node, wall time.Time) (leaves bool, left time.Duration) {
 	if n == nil {
 		return false, 0

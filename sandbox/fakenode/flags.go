@@ -150,7 +150,7 @@ func (c *Config) checkQuantities() error {
 	return nil
 }
 
-// parseQuantity is resource.ParseQuantity for text of strangers: that one computes for ever on an
+// parseQuantity is resource.ParseQuantity for text of strangers: that one computes forever on an
 // exponent of many digits.
 func parseQuantity(text string) (resource.Quantity, error) {
 	if at := strings.IndexAny(text, "eE"); at >= 0 && len(strings.TrimLeft(text[at+1:], "+-")) > 2 || len(text) > 40 {

@@ -76,7 +76,7 @@ func (s *Simulator) stopInformers() {
 	}
 }
 
-// strip takes away what is large and of no use here.
+// strip removes what is large and of no use here.
 func strip(o any) (any, error) {
 	if m, ok := o.(metav1.Object); ok {
 		m.SetManagedFields(nil)

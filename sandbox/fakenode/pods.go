@@ -99,7 +99,7 @@ func (s *Simulator) act(ctx context.Context, p *corev1.Pod, i Instance, action p
 	case podFail:
 		status = endStatus(p, corev1.PodFailed, 1, now)
 	case podEnd:
-		// SIGTERM ends a simulated process in order; who restarts for ever has still failed.
+		// SIGTERM ends a simulated process in order; who restarts forever has still failed.
 		phase := corev1.PodSucceeded
 		if p.Spec.RestartPolicy == corev1.RestartPolicyAlways || p.Status.Phase == corev1.PodPending {
 			phase = corev1.PodFailed

@@ -178,7 +178,7 @@ func runningSince(p *corev1.Pod) time.Time {
 	return p.CreationTimestamp.Time
 }
 
-// gates asks for an update when the Ready condition does not follow the readiness gates.
+// gates requests an update when the Ready condition does not follow the readiness gates.
 func gates(p *corev1.Pod) podStep {
 	if conditionTrue(p, corev1.PodReady) != gatesOpen(p) {
 		return podStep{action: podReady}

@@ -29,7 +29,7 @@ func TestDecidePod(t *testing.T) {
 		return p
 	}
 	with := func(p *corev1.Pod, edit func(*corev1.Pod)) *corev1.Pod { edit(p); return p }
-	// deleted asked for it d ago.
+	// deleted requested it d ago.
 	deleted := func(p *corev1.Pod, d, grace time.Duration) *corev1.Pod {
 		at := metav1.NewTime(now.Add(grace - d))
 		p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &at, new(int64(grace/time.Second))

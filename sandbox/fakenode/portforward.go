@@ -89,7 +89,7 @@ func (s *Simulator) forward(ctx context.Context, p *corev1.Pod, data httpstream.
 	if err != nil {
 		return fmt.Errorf("port %d of pod %s/%s: %w", port, p.Namespace, p.Name, err)
 	}
-	go func() { // it ends with the stream at the latest, which ends with the connection of the API server
+	go func() { // it ends no later than the stream, which ends with the connection of the API server
 		_, _ = io.Copy(connection, data) // the client went, or the server has had enough
 		if tcp, ok := connection.(*net.TCPConn); ok {
 			_ = tcp.CloseWrite()

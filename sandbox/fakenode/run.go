@@ -18,7 +18,7 @@ type Runtime interface {
 	Runs(image string) bool
 	// Start runs a container of a pod, on a node that has the allocatable, after that many restarts.
 	Start(ctx context.Context, p *corev1.Pod, container string, allocatable corev1.ResourceList, restarts int32) (Process, error)
-	// Remove takes away what a pod leaves that is gone.
+	// Remove removes what a pod leaves that is gone.
 	Remove(p *corev1.Pod) error
 }
 

@@ -33,7 +33,7 @@ type Simulator struct {
 	wakes    map[string]context.CancelFunc
 }
 
-// machine is what is remembered of an instance.
+// machine is the in-memory state of an instance.
 type machine struct {
 	instance         Instance
 	present, static  bool

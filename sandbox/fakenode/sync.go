@@ -57,7 +57,7 @@ func (s *Simulator) observe(id string) (facts, bool) {
 	return f, true
 }
 
-// note remembers the decision, so that pods and leases follow it, before anything is written.
+// note keeps the decision, so that pods and leases follow it, before anything is written.
 func (s *Simulator) note(id string, f facts, d step) {
 	s.mu.Lock()
 	m := s.machines[id]

@@ -72,7 +72,7 @@ type Cloud interface {
 	// not change what it gets, and keeps it.
 	Instances() []Instance
 	// Changed returns a channel that is closed, or receives a value, when Instances or MayJoin answers
-	// differently. It is asked for again before every call of Instances, so that no change is missed.
+	// differently. It is requested again before every call of Instances, so that no change is missed.
 	Changed() <-chan struct{}
 	// MayJoin says whether the cluster admits nodes with this instance profile.
 	MayJoin(profile string) bool
@@ -86,7 +86,7 @@ type Volumes interface {
 	Detach(id string)
 }
 
-// Volume is what the CSI driver asks the cloud for.
+// Volume is what the CSI driver queries the cloud for.
 type Volume struct {
 	ID, Zone, Type string
 	Bytes          int64
@@ -116,7 +116,7 @@ type Options struct {
 	BootTime time.Duration
 	// ReadyTime is from registration to Ready; 0 means 2 s, below 0 none.
 	ReadyTime time.Duration
-	// StartupTaint says which taints an agent takes away once the node is Ready; nil means those whose
+	// StartupTaint says which taints an agent removes once the node is Ready; nil means those whose
 	// key ends in "agent-not-ready".
 	StartupTaint func(corev1.Taint) bool
 	// StartupTime is how long after Ready it does that; 0 means 2 s, below 0 at once.

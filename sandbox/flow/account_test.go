@@ -83,7 +83,7 @@ func TestS_139_TheRoleForSpot(t *testing.T) {
 	if _, err := client.CreateServiceLinkedRole(t.Context(), role); err == nil || !strings.Contains(err.Error(), "has been taken") {
 		t.Errorf("the role was made twice: %v", err)
 	}
-	f.kill() // else spot is not asked for again for three minutes
+	f.kill() // else spot is not requested again for three minutes
 	f.deploy("second", 1)
 	f.running("second", 1)
 	for _, c := range f.ready(2) {

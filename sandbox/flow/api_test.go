@@ -76,7 +76,7 @@ func TestFM_D08_Conflicts(t *testing.T) {
 	}
 }
 
-// FM D09: the API server asks for patience for a while. The deadline of a drain does not slip for it.
+// FM D09: the API server requests patience for a while. The deadline of a drain does not slip for it.
 func TestFM_D09_TooManyRequests(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, weather)

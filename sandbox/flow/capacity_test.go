@@ -16,7 +16,7 @@ import (
 )
 
 // ice takes the capacity of offerings away, until the test ends. What one test finds out of capacity is out for all
-// that share its controller, so a test that must find it out by itself takes a type so dear that no other asks for it.
+// that share its controller, so a test that must find it out by itself takes a type so expensive that no other requests it.
 func (f *flow) ice(capacityType, instanceType, zone string) {
 	f.Helper()
 	pool := fmt.Sprintf(`{"capacityType":%q,"instanceType":%q,"zone":%q}`, capacityType, instanceType, zone)
@@ -24,7 +24,7 @@ func (f *flow) ice(capacityType, instanceType, zone string) {
 	f.Cleanup(func() { f.aws(http.MethodDelete, "ice", pool) })
 }
 
-// S-004, FM F01: the first choice has no capacity; the next is asked for at once, and the pod runs.
+// S-004, FM F01: the first choice has no capacity; the next is requested at once, and the pod runs.
 func TestS_004_NoCapacityForTheFirstChoice(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)

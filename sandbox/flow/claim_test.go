@@ -71,7 +71,7 @@ func TestLC_58_AClaimWithoutAPool(t *testing.T) {
 }
 
 // LC-44, LC-59, LC-62: objects as an older Karpenter left them. The hash of another version is no drift and is
-// written anew, labels that it did not know are added, and its taint is taken away. Its annotation of pods protects
+// written anew, labels that it did not know are added, and its taint is removed. Its annotation of pods protects
 // them as the new one does, and the node says so.
 func TestLC_62_WhatAnOlderVersionLeft(t *testing.T) {
 	t.Parallel()

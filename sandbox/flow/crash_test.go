@@ -38,7 +38,7 @@ func (f *flow) killAtCall(action, text string, moment awsemu.Moment) (fired <-ch
 	return fired
 }
 
-// kill ends the controller. Until the next process has come as far as asking for the cluster's DNS nobody looks after the
+// kill ends the controller. Until the next process has come as far as requesting the cluster's DNS nobody looks after the
 // cluster. How long that takes is up to the machine.
 func (f *flow) kill() {
 	calm := f.disturb()
@@ -318,7 +318,7 @@ func TestFM_C01_CrashBeforeTheMessageIsDeleted(t *testing.T) {
 	}
 }
 
-// Row 21: a launch template that nobody remembers is removed.
+// Row 21: a launch template that no process knows is removed.
 func TestFM_C01_CrashBetweenTemplateAndFleet(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, crash)
@@ -362,7 +362,7 @@ func (f *flow) interrupt(c *karpv1.NodeClaim, notice string) {
 }
 
 // Rows 9 to 13: the controller is killed while it replaces a node. No taint is left on a node that stays,
-// no second replacement is bought, and in the end the pods run on the nodes that were wanted.
+// no second replacement is launched, and in the end the pods run on the nodes that were wanted.
 func TestFM_C01_CrashesWhileANodeIsReplaced(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {

@@ -109,8 +109,8 @@ func minimum(values int, key string, names ...string) func(*karpv1.NodePool) {
 	}
 }
 
-// SC-09, SC-42, SC-43: by default minValues is strict. A launch may choose among as many families as the pool asks for,
-// and a pool that cannot have as many families as it asks for says so and launches nothing.
+// SC-09, SC-42, SC-43: by default minValues is strict. A launch may choose among as many families as the pool requests,
+// and a pool that cannot have as many families as it requests says so and launches nothing.
 func TestSC_43_MinValuesAreStrict(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)

@@ -47,7 +47,7 @@ func (f *flow) publishGPU(node *corev1.Node) {
 	})
 }
 
-// DR-07, DR-08, FM-M09: pods with claims of a template get a node with a GPU each, bought once; the nodes wait for the
+// DR-07, DR-08, FM-M09: pods with claims of a template get a node with a GPU each, launched once; the nodes wait for the
 // driver, which is named; once it has published the GPUs, kube-scheduler allocates them and the pods run. A pod without
 // claims does not wait for any of it.
 func TestDR_07_NodesForResourceClaims(t *testing.T) {
@@ -100,7 +100,7 @@ func TestDR_07_NodesForResourceClaims(t *testing.T) {
 	}
 }
 
-// DR-06: a claim for more devices than any node will have is refused with the reason, and nothing is bought for it.
+// DR-06: a claim for more devices than any node will have is refused with the reason, and nothing is launched for it.
 func TestDR_06_NoNodeForDevicesThatNoNodeHas(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, alone)

@@ -119,7 +119,7 @@ func TestDisruption_25_1_OrderOfReasons(t *testing.T) {
 		list := f.claims()
 		return !slices.ContainsFunc(list, func(c karpv1.NodeClaim) bool { return !is(karpv1.ConditionConsolidatable)(&c) }), sayConditions(list)
 	})
-	f.untouched() // by then no pod is expected any longer on the node that was bought last
+	f.untouched() // by then no pod is expected any longer on the node that was launched last
 	f.become(pool, func(p *karpv1.NodePool) { p.Spec.Disruption.Budgets = nil }, pace("1"))
 	f.gone(&claims[0], later)
 	f.ready(2)

@@ -232,7 +232,7 @@ func TestS_182_WhatKeepsANodeIsSaid(t *testing.T) {
 }
 
 // S-183, LC-55, disruption 2: WhenEmpty leaves nodes with pods alone, and says so. The mark of a node that may go
-// is taken away when the pool says Never.
+// is removed when the pool says Never.
 func TestS_183_WhenEmptyLeavesNodesWithPods(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
@@ -303,7 +303,7 @@ func TestS_048_DriftReplacesNodes(t *testing.T) {
 	}
 }
 
-// Disruption 25.9, FM F: nothing can be bought to replace a drifted node. It stays, is released, and its
+// Disruption 25.9, FM F: nothing can be launched to replace a drifted node. It stays, is released, and its
 // pod is not evicted.
 func TestDisruption_25_9_NoCapacityForTheReplacement(t *testing.T) {
 	t.Parallel()

@@ -12,7 +12,7 @@ package flow
 
 // What cannot be tested here, by its number in the lists of failure modes, of seeds and of rules, with the reason:
 //
-//   - A04, A18: the emulated fleet never answers with more, or other, than was asked for. Unit tests do.
+//   - A04, A18: the emulated fleet never answers with more, or other, than was requested. Unit tests do.
 //   - A16, A17, B02, D03, D07, D10, D11, D13, D15, H10, H14: moments that only a unit test can hold still.
 //   - B05: emulated addresses are not used again so soon. A unit test has a Node whose instance is gone.
 //   - B13: emulated kubelets count pods as the real ones do. The density of all types is a unit test.

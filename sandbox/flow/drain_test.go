@@ -233,7 +233,7 @@ func (f *flow) whenTainted(c *karpv1.NodeClaim, run func()) <-chan time.Time {
 	return at
 }
 
-// endOf is when AWS was asked to end the instance of a claim.
+// endOf is when AWS was queried to end the instance of a claim.
 func (f *flow) endOf(c *karpv1.NodeClaim) time.Time {
 	f.Helper()
 	for _, call := range f.world.AWS.Calls(wire.EC2, "TerminateInstances") {

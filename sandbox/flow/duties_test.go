@@ -75,7 +75,7 @@ func TestS_013_AllDutiesInOnePool(t *testing.T) {
 }
 
 // FM K05: a node has expired and a budget holds its pod. However often the controller looks at that pod, which
-// needs another place, one node is bought for it; and there it runs once the budget lets it go.
+// needs another place, one node is launched for it; and there it runs once the budget lets it go.
 func TestFM_K05_OneReplacementForABlockedNode(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
@@ -113,7 +113,7 @@ func TestFM_K05_OneReplacementForABlockedNode(t *testing.T) {
 	}
 }
 
-// FM K23: nodes of the new template never join. No more of them are bought than the budget lets go at a time,
+// FM K23: nodes of the new template never join. No more of them are launched than the budget lets go at a time,
 // the old ones run on with their pods, and once it is mended the pool is brought up to date.
 func TestFM_K23_ReplacementsNeverJoin(t *testing.T) {
 	t.Parallel()

@@ -35,7 +35,7 @@ const (
 )
 
 // recovered is how long the world may take to be as if nothing had gone wrong (G14): five minutes, and the
-// time that what is out of capacity is remembered, the longest that anything here is.
+// time that insufficient capacity is cached, the longest cache time here.
 const recovered = 8 * time.Minute
 
 // flow is one test in the world: its objects, and what it waits for.

@@ -68,7 +68,7 @@ func (f *flow) preferencesAreIgnored() {
 	}
 }
 
-// minValuesAreLowered: a pool that asks for two families and can have one gets its node, and the claim says so.
+// minValuesAreLowered: a pool that requests two families and can have one gets its node, and the claim says so.
 func (f *flow) minValuesAreLowered() {
 	f.pool("", types("m5.large"), minimum(2, awsv1.LabelInstanceFamily, "c5", "m5"))
 	f.deploy("inflate", 1)

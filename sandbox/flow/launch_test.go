@@ -19,7 +19,7 @@ import (
 
 // Group A of the failure modes. A01 is in crash_test.go, A02 in lifecycle_test.go (edge 1), A07 there too
 // (edge 14), A15 in class_test.go. Not tested here: A04 and A18, since the emulated fleet never answers
-// with more, or other, than was asked for; A16 and A17, which are races that
+// with more, or other, than was requested; A16 and A17, which are races that
 // only a unit test can hold still. A13 and A14 are in admission_test.go.
 
 // FM A03: CreateFleet is done and its answer lost; the same request comes again and gets the same instance.
@@ -37,7 +37,7 @@ func TestFM_A03_AnswerOfCreateFleetIsLost(t *testing.T) {
 	}
 }
 
-// FM A05: one fleet for many claims brings fewer instances than asked for. Each claim has its own, and the
+// FM A05: one fleet for many claims brings fewer instances than requested. Each claim has its own, and the
 // rest are served from what is left.
 func TestFM_A05_FleetBringsFewer(t *testing.T) {
 	t.Parallel()

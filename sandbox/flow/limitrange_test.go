@@ -10,7 +10,7 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 )
 
-// agent makes a DaemonSet on the nodes of the test that asks for nothing, in a namespace whose LimitRange has it ask
+// agent makes a DaemonSet on the nodes of the test that requests nothing, in a namespace whose LimitRange has it ask
 // for more than the smallest node has left beside a pod of inflate.
 func (f *flow) agent() {
 	f.Helper()
@@ -35,7 +35,7 @@ func (f *flow) agent() {
 }
 
 // A12: what a LimitRange will give to the pods of a DaemonSet counts before there is any. The first node has room
-// for both, so no other is bought.
+// for both, so no other is launched.
 func TestTrust_A12_LimitRangeOfADaemonSetCountsOnTheFirstNode(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, alone)

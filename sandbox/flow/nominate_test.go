@@ -10,7 +10,7 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 )
 
-// A03: while nodes come up, each pod is nominated for one of those that were bought, no two for the same, and again
+// A03: while nodes come up, each pod is nominated for one of those that were launched, no two for the same, and again
 // after the scheduler took that back. Where pods that are alike end up is the scheduler's to say: what counts is that
 // they need no other nodes than these.
 func TestTrust_A03_PodsAreNominatedForWhatWasBought(t *testing.T) {

@@ -64,8 +64,8 @@ func (f *flow) settled(o *v1alpha1.NodeOverlay, status metav1.ConditionStatus, r
 	return message
 }
 
-// OV-11, OV-14, OV-19, OV-22, OV-23, P04, M08: an overlay that makes the larger type cheaper decides which type is bought; the launch
-// passes on the order of the prices. Once it is deleted, the smaller type is bought again.
+// OV-11, OV-14, OV-19, OV-22, OV-23, P04, M08: an overlay that makes the larger type cheaper decides which type is launched; the launch
+// passes on the order of the prices. Once it is deleted, the smaller type is launched again.
 func TestOV_11_APriceOverlayDecidesWhatIsBought(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
@@ -99,7 +99,7 @@ func TestOV_11_APriceOverlayDecidesWhatIsBought(t *testing.T) {
 }
 
 // OV-13, OV-22, SC-50: no type has the resource that a pod requests, until an overlay says which ones have it. The claim carries it at once,
-// so that no second node is bought, and the node is not initialized before it registers it.
+// so that no second node is launched, and the node is not initialized before it registers it.
 func TestOV_13_ACapacityOverlayAddsAResource(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)

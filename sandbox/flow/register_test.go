@@ -33,7 +33,7 @@ func TestFM_B06_ProviderIDComesLate(t *testing.T) {
 	}
 }
 
-// FM B07, LC-08: a startup taint that its daemon took away does not come back.
+// FM B07, LC-08: a startup taint that its daemon removed does not come back.
 func TestFM_B07_StartupTaintDoesNotComeBack(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)

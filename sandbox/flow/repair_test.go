@@ -17,8 +17,8 @@ import (
 	"github.com/dovetail-sh/dovetail/sandbox/world"
 )
 
-// V15-35 to V15-42: a reboot that was asked for is brought to its end, although nodes are not repaired
-// now. Its pod leaves, waits, and runs there again: no node is bought meanwhile.
+// V15-35 to V15-42: a reboot that was requested is brought to its end, although nodes are not repaired
+// now. Its pod leaves, waits, and runs there again: no node is launched meanwhile.
 func TestV15_35_ARebootRunsToItsEnd(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
@@ -49,7 +49,7 @@ func TestV15_35_ARebootRunsToItsEnd(t *testing.T) {
 	f.unheld()
 }
 
-// V15-25, V15-27, V15-29, V15-67, LC-17, LC-41, LC-42, LC-43: while all nodes of a pool are called sick by their monitoring
+// V15-25, V15-27, V15-29, V15-67, LC-17, LC-41, LC-42, LC-43: while all nodes of a pool are called unhealthy by their monitoring
 // agent none is repaired, and that is said. When it is one of two, it is replaced: the new one is up before the old
 // one goes. Conditions have to last half an hour, so the nodes are made older than they are.
 func TestV15_27_AnUnhealthyNodeIsReplaced(t *testing.T) {
@@ -135,7 +135,7 @@ func (f *flow) sicken(name string, kind corev1.NodeConditionType) {
 	}
 }
 
-// requestReboot asks for a reboot as repair does.
+// requestReboot requests a reboot as repair does.
 func (f *flow) requestReboot(claim *karpv1.NodeClaim) {
 	f.Helper()
 	want, ok := reboot.Request(claim, new(10*time.Second), "Sandbox=True (Asked)", time.Now())

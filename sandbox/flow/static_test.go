@@ -55,7 +55,7 @@ func TestLC46_APoolOfFixedSize(t *testing.T) {
 	within()
 }
 
-// G13, FM K01: a drain that a budget holds for ever says so on the claim and on the node; it goes on when the
+// G13, FM K01: a drain that a budget holds forever says so on the claim and on the node; it goes on when the
 // budget is mended.
 func TestG13_ADrainThatCannotEndSaysWhy(t *testing.T) {
 	t.Parallel()

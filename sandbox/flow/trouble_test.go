@@ -101,7 +101,7 @@ func TestInstall_17_NodesNotRemoved(t *testing.T) {
 }
 
 // S-004, S-042, S-043: no offering of the first request has capacity; the next request is of the same launch. Where
-// the pool allows both, spot is asked for first, by price and capacity. How soon the next request comes is
+// the pool allows both, spot is requested first, by price and capacity. How soon the next request comes is
 // measured by make bench-controller BARS=ice.
 func TestS_004_NextOfferingOfTheSameLaunch(t *testing.T) {
 	t.Parallel()

@@ -21,7 +21,7 @@ import (
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu"
 )
 
-// await looks again whenever something changed, until what it asks for holds. The function says how it is
+// await looks again whenever something changed, until what it requests holds. The function says how it is
 // now, for the message when time is up.
 func (f *flow) await(limit time.Duration, what string, holds func() (ok bool, now string)) {
 	f.Helper()

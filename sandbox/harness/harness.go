@@ -56,7 +56,7 @@ type Server struct {
 
 	Config *rest.Config
 	CRDs   []*apiextensionsv1.CustomResourceDefinition
-	World  *world.World // nil unless asked for
+	World  *world.World // nil unless requested
 
 	stop func() error
 }

@@ -9,10 +9,10 @@ import (
 )
 
 // Ports for processes that are ended and started again are below those that the kernel gives to connections and to
-// whoever asks for any: while such a process is down somebody else would have its port.
+// whoever requests any: while such a process is down somebody else would have its port.
 const (
 	firstPort   = 10_000
-	portsOfOne  = 100 // that one process of tests may ask for
+	portsOfOne  = 100 // that one process of tests may request
 	portsBlocks = 200
 )
 

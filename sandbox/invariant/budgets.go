@@ -41,7 +41,7 @@ func (c *Checker) held(at time.Time, next *corev1.Node) {
 }
 
 // checkBudgets is G5. It judges a node that was tainted once other watches have told what belongs to it: a
-// claim with a reason for its disruption goes of our own will. Nodes that are not ready use up budgets too,
+// claim with a reason for its disruption is disrupted voluntarily. Nodes that are not ready use up budgets too,
 // which is not counted here: when that was known to the controller cannot be seen. For the same reason a
 // node counts that must go only if it had to for some seconds, and so does a budget that was changed.
 func (c *Checker) checkBudgets(at time.Time) {

@@ -21,7 +21,7 @@ func paced(nodes string, reasons ...karpv1.DisruptionReason) *karpv1.NodePool {
 	return p
 }
 
-// because is the condition of a claim that goes of our own will.
+// because is the condition of a claim that is disrupted voluntarily.
 func because(reason karpv1.DisruptionReason) func(*karpv1.NodeClaim) {
 	return func(c *karpv1.NodeClaim) {
 		c.Status.Conditions = append(c.Status.Conditions, metav1.Condition{Type: karpv1.ConditionDisruptionReason, Status: metav1.ConditionTrue, Reason: string(reason)})
@@ -47,7 +47,7 @@ func (l *lab) hold(name string, change ...func(*karpv1.NodeClaim)) {
 	l.set(newClaim(name, append(change, has("i-"+name), is("Initialized"))...), upNode(name, karpv1.DisruptedTaint()))
 }
 
-// G5: nodes that go of our own will are no more than the budgets of their pool allow.
+// G5: nodes that are disrupted voluntarily are no more than the budgets of their pool allow.
 func TestBudgets(t *testing.T) {
 	t.Parallel()
 	const why = karpv1.ReasonUnderutilized

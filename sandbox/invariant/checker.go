@@ -193,7 +193,7 @@ func (c *Checker) Knows(pod types.UID) bool {
 }
 
 // Excuse keeps a rule from being reported for objects whose kind and name hold a text: the test breaks
-// it on purpose, such as with a finalizer that it takes away by hand.
+// it on purpose, such as with a finalizer that it removes by hand.
 func (c *Checker) Excuse(rule Rule, object string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

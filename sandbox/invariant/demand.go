@@ -127,7 +127,7 @@ func needsPlace(p *corev1.Pod) bool {
 	return p.Spec.NodeName == "" && p.DeletionTimestamp == nil && !terminal(p) && len(p.Spec.SchedulingGates) == 0
 }
 
-// mayUse says whether a pod does not ask for another pool by name.
+// mayUse says whether a pod does not request another pool by name.
 func mayUse(p *corev1.Pod, pool string) bool {
 	wanted, asks := p.Spec.NodeSelector[karpv1.LabelNodePool]
 	return !asks || wanted == pool

@@ -9,10 +9,10 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 )
 
-// checkRelaunch is G11 for the write that costs most: a launch that is asked for again, after a crash or an
+// checkRelaunch is G11 for the write that costs most: a launch that is requested again, after a crash or an
 // answer that got lost, has the end state of the first. A claim keeps the instance it has. That the account
 // has no second one for it, checkTwins tells. Other writes are patches and deletions, whose repetition
-// changes nothing by their nature; that they do not go on for ever is G12.
+// changes nothing by their nature; that they do not go on forever is G12.
 func (c *Checker) checkRelaunch(at time.Time, before, now *claim) {
 	if before == nil || before.Status.ProviderID == "" || before.Status.ProviderID == now.Status.ProviderID {
 		return

@@ -15,7 +15,7 @@ import (
 	"github.com/dovetail-sh/dovetail/sandbox/invariant"
 )
 
-// disrupted is a claim that goes by our own will.
+// disrupted is a claim that is disrupted voluntarily.
 func disrupted(why string) func(*karpv1.NodeClaim) {
 	return func(c *karpv1.NodeClaim) {
 		c.Status.Conditions = append(c.Status.Conditions, metav1.Condition{Type: karpv1.ConditionDisruptionReason, Status: metav1.ConditionTrue, Reason: why})

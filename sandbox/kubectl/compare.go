@@ -18,7 +18,7 @@ type Field struct {
 func (f Field) String() string { return f.Path + ": " + inline(f.Value) }
 
 // Lost describes each part of want that have lacks or holds differently. What have holds besides is
-// not compared, in list elements neither; a null in want asks for nothing.
+// not compared, in list elements neither; a null in want requests nothing.
 func Lost(want, have any) []string {
 	var lost []string
 	walk(want, have, "", func(path string, want, have any, both bool) {

@@ -84,7 +84,7 @@ scrape_configs:
 	return p
 }
 
-// get asks for a page.
+// get requests a page.
 func (p *prometheus) get(path string, query url.Values) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -18,7 +18,7 @@ import (
 )
 
 // F03, F05: a spot quota that is used up, or a missing role for spot, takes all of spot out for three
-// minutes. On demand is bought if it is allowed.
+// minutes. On demand is launched if it is allowed.
 func TestFM_F03_F05_SpotCannotBeHadAtAll(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

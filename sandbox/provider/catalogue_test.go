@@ -215,7 +215,7 @@ func TestLabelsOfAKnownType(t *testing.T) {
 	}
 }
 
-// Offerings exist where the class has subnets, EC2 sells the type, and nothing is out (3.6).
+// Offerings exist where the class has subnets, EC2 offers the type, and nothing is out (3.6).
 func TestOfferingsFollowZonesPricesAndCapacity(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -305,7 +305,7 @@ func TestFM_E12_AWithdrawnTypeLeavesTheCatalogue(t *testing.T) {
 	}
 }
 
-// A type that EC2 stops pricing as spot is not sold as spot any more, on demand it is (4).
+// A type that EC2 stops pricing as spot is not offered as spot any more, on demand it is (4).
 func TestSpotWithoutPriceIsNotAvailable(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

@@ -114,7 +114,7 @@ func TestFM_A15_E14_E15_E17_ConditionsOfAClass(t *testing.T) {
 	}
 }
 
-// E13, E17: what cannot be asked for leaves a class as it was; afterwards it is looked at again.
+// E13, E17: what cannot be requested leaves a class as it was; afterwards it is looked at again.
 func TestFM_E13_E17_AClassOutlivesTrouble(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(*lab){
@@ -182,7 +182,7 @@ func TestDeletionOfAClass(t *testing.T) {
 	}
 }
 
-// E19: instances in a zone that is shifted away are neither described nor ended, and nothing is bought
+// E19: instances in a zone that is shifted away are neither described nor ended, and nothing is launched
 // there. The end of the shift ends that.
 func TestFM_E19_AZoneIsShiftedAway(t *testing.T) {
 	t.Parallel()

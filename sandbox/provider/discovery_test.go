@@ -251,7 +251,7 @@ func TestImageTerms(t *testing.T) {
 	}
 }
 
-// The parameter of latest is remembered until its image is deprecated, then asked for again.
+// The parameter of latest is kept until its image is deprecated, then requested again.
 func TestALatestImageThatIsDeprecatedIsLookedUpAgain(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

@@ -30,7 +30,7 @@ func (l *lab) inventory() *inventory.Inventory {
 	return inventory.New(inventory.Options{EC2: ec2.NewFromConfig(l.sdk), Cluster: cluster, Reserved: true, Metrics: l.metrics, Now: l.now})
 }
 
-// together asks for many instances at once and returns the errors by id.
+// together requests many instances at once and returns the errors by id.
 func together(ids []string, ask func(id string) error) map[string]error {
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -280,7 +280,7 @@ func (r rewriting) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// E03: not found once is not gone for ever.
+// E03: not found once is not gone forever.
 func TestFM_E03_NotFoundOnce(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -299,7 +299,7 @@ func TestFM_E03_NotFoundOnce(t *testing.T) {
 }
 
 // E08, E09, G3: whatever goes wrong with a call for minutes, nothing is ever taken for gone. What is
-// remembered is served, and calls stay few.
+// cached is served, and calls stay few.
 func TestFM_E08_E09_G3_TroubleIsNeverNotFound(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -342,7 +342,7 @@ func TestFM_E08_E09_G3_TroubleIsNeverNotFound(t *testing.T) {
 				l.advance(2 * time.Minute)
 			}
 			// One batch, one single and one list per round, each tried three times at most; a denial is
-			// also asked for alone.
+			// also requested alone.
 			if calls := l.calls(wire.EC2, ""); calls > rounds*3*3 && tc.kind != cloud.Denied {
 				t.Errorf("%d calls in %d rounds", calls, rounds)
 			}

@@ -315,7 +315,7 @@ func owned() map[string]string {
 	}
 }
 
-// bought launches instances past the controller and returns their ids.
+// launched launches instances past the controller and returns their ids.
 func (l *lab) bought(count int32, market ec2types.DefaultTargetCapacityType, tags map[string]string, changes ...func(*ec2types.RequestLaunchTemplateData)) []string {
 	l.Helper()
 	client, name := ec2.NewFromConfig(l.person), fmt.Sprintf("person-%d", len(l.emu.Calls(wire.EC2, "CreateLaunchTemplate")))

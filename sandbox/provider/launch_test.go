@@ -84,7 +84,7 @@ func (s *shop) restartWith(changes ...func(*eks.Options)) {
 // needs are requirements of a claim.
 type needs map[string][]string
 
-// claim asks for one instance.
+// claim requests one instance.
 func claim(name string, n needs) *karpv1.NodeClaim {
 	c := &karpv1.NodeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name + "-uid"), Labels: map[string]string{karpv1.LabelNodePool: "default", "team": "blue"}},
@@ -99,7 +99,7 @@ func claim(name string, n needs) *karpv1.NodeClaim {
 	return c
 }
 
-// of asks for instance types and capacity types, in any zone.
+// of requests instance types and capacity types, in any zone.
 func of(instanceTypes, capacityTypes string) needs {
 	return needs{corev1.LabelInstanceTypeStable: strings.Split(instanceTypes, ","), karpv1.LabelCapacityType: strings.Split(capacityTypes, ",")}
 }
@@ -173,7 +173,7 @@ func (l *lab) fleets() int {
 	return len(slices.DeleteFunc(l.seen(wire.EC2, "CreateFleet"), func(c awsemu.Call) bool { return c.Parameters["DryRun"] == "true" }))
 }
 
-// An instance is bought as spot or on demand, with the tags that the policies ask for, and is
+// An instance is launched as spot or on demand, with the tags that the policies request, and is
 // what the answer says (AWS provider 5.3, 5.4, 13.1; S-140).
 func TestLaunch(t *testing.T) {
 	t.Parallel()
@@ -211,7 +211,7 @@ func TestLaunch(t *testing.T) {
 	}
 }
 
-// S-004: where the first offerings are out, the next are asked for at once: one more call and no wait.
+// S-004: where the first offerings are out, the next are requested at once: one more call and no wait.
 func TestS004_TheNextOfferingsAreRequestedAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -249,7 +249,7 @@ func TestS004_TheNextOfferingsAreRequestedAtOnce(t *testing.T) {
 	}
 }
 
-// outForTheFirst lets EC2 have none of what the first fleet asks for, and all again for the next.
+// outForTheFirst lets EC2 have none of what the first fleet requests, and all again for the next.
 func (l *lab) outForTheFirst() {
 	l.Helper()
 	l.post("ice", `{"capacityType":"on-demand"}`)
@@ -329,7 +329,7 @@ func TestFM_A01_A03_ALostAnswer(t *testing.T) {
 }
 
 // A01: a token that EC2 saw with other parameters says that an instance may exist, which is no verdict on
-// capacity and no reason to try for ever: the next launch has another token.
+// capacity and no reason to try forever: the next launch has another token.
 func TestFM_A01_ATokenThatWasUsed(t *testing.T) {
 	t.Parallel()
 	s := newLab(t).shop()
@@ -381,7 +381,7 @@ func TestEqualClaimsShareAFleet(t *testing.T) {
 	}
 }
 
-// A04: EC2 delivers more than was asked for. The claim gets one, the rest is for the collector.
+// A04: EC2 delivers more than was requested. The claim gets one, the rest is for the collector.
 func TestFM_A04_MoreThanAskedFor(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

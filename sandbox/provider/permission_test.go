@@ -21,7 +21,7 @@ func TestFM_E17_DryRuns(t *testing.T) {
 		"all is fine":         {spoil: func(*lab) {}},
 		"no launch templates": {spoil: func(l *lab) { l.deny("ec2:CreateLaunchTemplate") }, reason: "CreateLaunchTemplateAuthCheckFailed", action: "ec2:CreateLaunchTemplate"},
 		"no fleets":           {spoil: func(l *lab) { l.deny("ec2:CreateFleet") }, reason: "CreateFleetAuthCheckFailed", action: "ec2:CreateFleet"},
-		"no instances":        {spoil: func(l *lab) { l.deny("ec2:RunInstances") }, reason: "Any", action: "ec2:RunInstances"}, // EC2 asks for it with the fleet
+		"no instances":        {spoil: func(l *lab) { l.deny("ec2:RunInstances") }, reason: "Any", action: "ec2:RunInstances"}, // EC2 requires it with the fleet
 		"no instances of our own": {spoil: func(l *lab) {
 			l.fault(awsemu.Fault{Action: "ec2:RunInstances", Code: "UnauthorizedOperation", Message: "no", Status: 403})
 		}, reason: "RunInstancesAuthCheckFailed", action: "ec2:RunInstances"},

@@ -79,7 +79,7 @@ func (l *lab) objects(list ...client.Object) client.Client {
 		}).Build()
 }
 
-// A profile is made once for a role, with the path and the tags that the policies ask for.
+// A profile is made once for a role, with the path and the tags that the policies request.
 func TestProfileIsMadeOnce(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -127,7 +127,7 @@ func (l *lab) ensured(p *profile.Profiles, class *awsv1.EC2NodeClass) string {
 	return name
 }
 
-// A role that does not exist is named, leaves no profile behind and is not asked for all the time.
+// A role that does not exist is named, leaves no profile behind and is not requested all the time.
 func TestARoleThatDoesNotExist(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

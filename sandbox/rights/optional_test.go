@@ -25,7 +25,7 @@ func warnings() []string {
 	}
 }
 
-// demand asks for two pods that only a Service selects.
+// demand requests two pods that only a Service selects.
 func (s *subject) demand(name string) []*corev1.Pod {
 	s.Helper()
 	s.class(name)

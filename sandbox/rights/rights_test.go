@@ -199,7 +199,7 @@ func (s *subject) isReady(obj client.Object, conditions func() []metav1.Conditio
 	})
 }
 
-// S-116: every right to write is taken away when it is needed next. The log names it with the rule; what users see of
+// S-116: every right to write is removed when it is needed next. The log names it with the rule; what users see of
 // their objects is looked at where anything is to be seen. Once it is back, work goes on where it stopped. The controller
 // never has the rights that are said to be unused, and does all of its work.
 func TestS_116_WithoutARightToWrite(t *testing.T) {

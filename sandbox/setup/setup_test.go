@@ -23,7 +23,7 @@ const (
 	mark           = "setup-karpenter-iam/" + region + "/" + cluster
 )
 
-// everything is what create is asked for in most tests.
+// everything is what create is requested in most tests.
 func everything(command string, more ...string) []string {
 	return append([]string{command, "--queue", "--spot-role"}, more...)
 }
@@ -175,7 +175,7 @@ func TestS_126_Life(t *testing.T) {
 			r := a.succeed(t, everything("create", tc.flags...)...)
 			r.untouched(t)
 			r.reports(t, "exists", "note")
-			a.succeed(t, "status").untouched(t) // the flags of create are remembered
+			a.succeed(t, "status").untouched(t) // the flags of create are kept
 			a.succeed(t, "delete").reports(t, "deleted")
 			empty.Roles[spotRole] = want.Roles[spotRole]
 			if diff := cmp.Diff(empty, a.made(t)); diff != "" {
@@ -305,7 +305,7 @@ func TestWhatIsMade(t *testing.T) {
 	}
 }
 
-// Names that guides use, given by flags and remembered.
+// Names that guides use, given by flags and kept.
 func TestS_128_OtherNames(t *testing.T) {
 	t.Parallel()
 	a := newAccount(t)

@@ -205,7 +205,7 @@ spec:
 	return name
 }
 
-// launch buys an instance of a template.
+// launch launches an instance of a template.
 func (k *karpenter) launch(template string, pool *karpv1.NodePool, instanceType, capacityType string) awsemu.InstanceView {
 	k.Helper()
 	subnet := k.subnets[0]

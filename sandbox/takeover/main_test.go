@@ -139,7 +139,7 @@ func needAWS(t *testing.T) {
 	}
 }
 
-// await looks again and again until what it asks for holds. The function says how it is now.
+// await looks again and again until what it requests holds. The function says how it is now.
 func await(t *testing.T, what string, holds func() (ok bool, now string)) {
 	t.Helper()
 	deadline := time.Now().Add(patience)

@@ -28,8 +28,8 @@ func fresh(t *testing.T) *karpenter {
 	return k
 }
 
-// bare gives a test a cluster without CRDs, release and nodes that were bought, and an account in which nothing was made for
-// one. What the test leaves is told if it fails, and taken away by the next one.
+// bare gives a test a cluster without CRDs, release and nodes that were launched, and an account in which nothing was made for
+// one. What the test leaves is told if it fails, and removed by the next one.
 func bare(t *testing.T) *karpenter {
 	t.Helper()
 	ctx := t.Context()
@@ -64,7 +64,7 @@ for ns in kube-system karpenter; do kubectl wait --for=delete pods -l app.kubern
 	return k
 }
 
-// empty takes away what was made in the account.
+// empty removes what was made in the account.
 func (k *karpenter) empty() {
 	k.Helper()
 	ctx := context.WithoutCancel(k.Context())

@@ -42,7 +42,7 @@ spec:
 ---`, name, consolidateAfter)
 }
 
-// launched are the instances that were ever bought for a pool.
+// launched are the instances that were ever launched for a pool.
 func launched(pool string) (ids []string) {
 	for _, i := range sandbox.AWS.Instances() {
 		if i.Tags[karpv1.LabelNodePool] == pool {
@@ -53,7 +53,7 @@ func launched(pool string) (ids []string) {
 }
 
 // A rolling update of the chart: at no moment two controllers lead, the one that goes gives the lease back, and whatever is
-// asked for meanwhile is done once.
+// requested meanwhile is done once.
 func TestRollingUpdate(t *testing.T) {
 	fresh(t)
 	typed(t, install)
@@ -124,7 +124,7 @@ func TestFM_C16_TheNewReplicaHasNoPlace(t *testing.T) {
 func TestFM_C11_ASecondRelease(t *testing.T) {
 	fresh(t)
 	typed(t, install+"--set replicas=1")
-	// Helm does not wait for a replica that the update strategy may take away.
+	// Helm does not wait for a replica that the update strategy may remove.
 	typed(t, "kubectl wait deployment/karpenter -n $NAMESPACE --for=jsonpath='{.status.readyReplicas}'=1 --timeout=240s")
 	if out := refused(t, "helm install karpenter $CHARTS/karpenter -n karpenter --create-namespace --set settings.clusterName=$CLUSTER_NAME"); !strings.Contains(out, "invalid ownership metadata") {
 		t.Error(out)

@@ -38,7 +38,7 @@ func clusterVars() map[string]string {
 	return map[string]string{"eks_cluster_name": world.Cluster, "aws_region": world.Region, "helm_repository": setting.charts}
 }
 
-// The controller with its defaults, from an account and a cluster that have nothing of it to a node that it bought, and back.
+// The controller with its defaults, from an account and a cluster that have nothing of it to a node that it launched, and back.
 func TestS_147_S_149_S_155_Basic(t *testing.T) {
 	trial{
 		example: "basic", vars: clusterVars(), namespace: "karpenter",

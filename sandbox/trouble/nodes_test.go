@@ -169,7 +169,7 @@ func TestNodeNotRemoved(t *testing.T) {
 	})
 }
 
-// Row "nodes not removed", by a volume that is not detached (LC-37): the node that goes names it.
+// Row "nodes not removed", by a volume that is not detached (LC-37): the terminating node names it.
 func TestVolumeKeepsTheNode(t *testing.T) {
 	t.Parallel()
 	s := begin(t)

@@ -7,7 +7,7 @@ import (
 )
 
 // Row "pod Pending, no node" (S-180): the event of the pod says for each pool why not, and a pool that
-// leaves nothing to buy says so itself.
+// leaves nothing to launch says so itself.
 func TestPodPending(t *testing.T) {
 	t.Parallel()
 	s := begin(t)

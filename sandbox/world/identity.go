@@ -66,7 +66,7 @@ type podIdentity struct {
 const webhookName = "pod-identity-webhook"
 
 // startPodIdentity runs the webhook if pods of ours run as processes; pods that are simulated need no credentials. What an
-// earlier run on the folder left is taken away otherwise.
+// earlier run on the folder left is removed otherwise.
 func (w *World) startPodIdentity(ctx context.Context, o Options) error {
 	if o.Program == "" && len(o.Programs) == 0 {
 		if err := w.Kube.Delete(ctx, w.webhookObject(1)); err != nil && !apierrors.IsNotFound(err) {

@@ -86,7 +86,7 @@ func (i Installation) name(original string) string {
 	return i.ServiceAccount + "-" + i.Namespace + strings.TrimPrefix(original, release)
 }
 
-// objects are what the chart makes of this installation: all, or of the kinds that are asked for.
+// objects are what the chart makes of this installation: all, or of the kinds that are requested.
 func (i Installation) objects(kinds ...string) ([]*unstructured.Unstructured, error) {
 	list, err := kubectl.Read("installed.yaml", installed)
 	if err != nil {
@@ -183,7 +183,7 @@ func (w *World) Install(ctx context.Context, i Installation) error {
 	return w.install(ctx, i)
 }
 
-// Uninstall takes away what Install made, but for the namespace.
+// Uninstall removes what Install made, but for the namespace.
 func (w *World) Uninstall(ctx context.Context, i Installation) error {
 	list, err := i.complete().objects()
 	if err != nil {

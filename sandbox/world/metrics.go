@@ -15,7 +15,7 @@ import (
 
 const metricsService = "metrics-server"
 
-// startMetrics serves metrics.k8s.io, or takes away what an earlier run on the folder left: an API that
+// startMetrics serves metrics.k8s.io, or removes what an earlier run on the folder left: an API that
 // nobody serves would hold up the deletion of namespaces.
 func (w *World) startMetrics(ctx context.Context, o Options) error {
 	if !o.Metrics {

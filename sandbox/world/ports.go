@@ -19,7 +19,7 @@ type ports struct {
 
 func (w *World) portsFile() string { return filepath.Join(w.dir, "ports.json") }
 
-// recallPorts fills in the ports of the last start where none is asked for, as far as they are free.
+// recallPorts fills in the ports of the last start where none is requested, as far as they are free.
 func (w *World) recallPorts(ctx context.Context, o *Options) {
 	var last ports
 	text, err := os.ReadFile(w.portsFile())

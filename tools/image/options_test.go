@@ -40,7 +40,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// The base has the platforms that are asked for, in that order.
+// The base has the platforms that are requested, in that order.
 func TestBase(t *testing.T) {
 	t.Parallel()
 	index, err := newBase([]string{"linux/amd64", "linux/arm64"}, testOptions("", "").created)

@@ -64,7 +64,7 @@ func Kind(err error) cloud.Kind {
 	}
 }
 
-// NotFound reports whether what was asked for does not exist.
+// NotFound reports whether what was requested does not exist.
 func NotFound(err error) bool {
 	return slices.Contains([]string{
 		"InvalidCapacityReservationId.NotFound",

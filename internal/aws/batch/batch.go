@@ -14,7 +14,7 @@ import (
 type Options[Req, Res any] struct {
 	Name        string        // label of the metrics, such as create_fleet
 	Idle        time.Duration // a bucket without a new request for this long is sent
-	Max         time.Duration // timeout: a bucket is sent at the latest after this time
+	Max         time.Duration // timeout: a bucket is sent after this time even if requests still arrive
 	MaxItems    int           // a bucket with this many requests is sent at once; 0: no limit
 	Concurrency int           // batches that run at the same time; 0: 100
 

@@ -222,7 +222,7 @@ func TestImageQueries(t *testing.T) {
 }
 
 // AWS provider 10: parameters of aliases are kept for a day, those of users five minutes; a new
-// Kubernetes version asks for new ones at once.
+// Kubernetes version requests new ones at once.
 func TestParametersAreKept(t *testing.T) {
 	t.Parallel()
 	const windows = "/aws/service/ami-windows-latest/Windows_Server-2022-English-Core-EKS_Optimized-1.34/image_id"

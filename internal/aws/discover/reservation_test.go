@@ -45,7 +45,7 @@ func TestReservationQueries(t *testing.T) {
 		o.ReservationSeen = func(id string, free int, _ time.Time) { seen[id] += free }
 	})
 	nodes := class(awsv1.EC2NodeClassSpec{CapacityReservationSelectorTerms: terms})
-	for range 2 { // the second answer is remembered, and its counts are not news
+	for range 2 { // the second response is cached, and its counts are unchanged
 		got, err := d.Reservations(quiet(t), nodes)
 		if err != nil || len(got) != 2 || got[0].ID != "cr-1" || got[0].Free != 3 {
 			t.Fatalf("got %v, %v", got, err)

@@ -20,12 +20,12 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/config"
 )
 
-// describer asks EKS; *eks.Client satisfies it.
+// describer queries EKS; *eks.Client satisfies it.
 type describer interface {
 	DescribeCluster(context.Context, *eks.DescribeClusterInput, ...func(*eks.Options)) (*eks.DescribeClusterOutput, error)
 }
 
-// versioner asks the API server; a discovery client satisfies it.
+// versioner queries the API server; a discovery client satisfies it.
 type versioner interface {
 	ServerVersion() (*version.Info, error)
 }
@@ -49,7 +49,7 @@ type Cluster struct {
 	endpoint    string
 	dns         string
 	release     release
-	described   *ekstypes.Cluster // the first answer of EKS that had what was asked for
+	described   *ekstypes.Cluster // the first answer of EKS that had what was requested
 	unsupported string            // the version that was last complained about
 }
 

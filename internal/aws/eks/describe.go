@@ -9,7 +9,7 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 )
 
-// ServiceCIDR is the range of service addresses: IPv4 if there is one, else IPv6. EKS is asked until
+// ServiceCIDR is the range of service addresses: IPv4 if there is one, else IPv6. EKS is queried until
 // it answers, then never again: the range cannot change.
 func (c *Cluster) ServiceCIDR(ctx context.Context) (string, error) {
 	cidr, err := c.lasting(ctx, func(cluster *ekstypes.Cluster) string {
@@ -74,7 +74,7 @@ func (c *Cluster) lasting(ctx context.Context, read func(*ekstypes.Cluster) stri
 	return value, nil
 }
 
-// describe asks EKS and keeps the answer for what never changes.
+// describe queries EKS and keeps the answer for what never changes.
 func (c *Cluster) describe(ctx context.Context) (*ekstypes.Cluster, error) {
 	if c.options.EKS == nil {
 		return nil, errors.New("there is no client for EKS")

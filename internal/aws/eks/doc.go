@@ -2,7 +2,7 @@
 // address, Kubernetes version, service addresses.
 //
 // What nodes need to join is resolved once by Start, the version again by RefreshVersion, the rest when
-// it is first asked for. Not here: how nodes use it (internal/aws/userdata), permissions.
+// it is first requested. Not here: how nodes use it (internal/aws/userdata), permissions.
 //
 // Enter at New and Cluster.Start.
 package eks

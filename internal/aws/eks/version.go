@@ -50,7 +50,7 @@ func (c *Cluster) Version() (minor int, text string) {
 	return c.release.minor, c.release.text()
 }
 
-// RefreshVersion asks for the version again. If that fails the last one stays. A version that is not
+// RefreshVersion requests the version again. If that fails the last one stays. A version that is not
 // tested is reported once, and nothing stops.
 func (c *Cluster) RefreshVersion(ctx context.Context) error {
 	fresh, err := c.readVersion(ctx)
@@ -78,7 +78,7 @@ func (c *Cluster) keepVersion(fresh release) bool {
 	return !known
 }
 
-// readVersion asks EKS where it runs the control plane, else the API server.
+// readVersion queries EKS where it runs the control plane, else the API server.
 func (c *Cluster) readVersion(ctx context.Context) (release, error) {
 	if c.options.Settings.EKSControlPlane {
 		cluster, err := c.describe(ctx)

@@ -47,7 +47,7 @@ func (q *Queue) take(ctx context.Context, url string, m sqstypes.Message, deadli
 	q.remove(bounded, d)
 }
 
-// perform reads a message and does what it asks for. It returns the instances that have no claim, and whether the
+// perform reads a message and does what it requests. It returns the instances that have no claim, and whether the
 // message has to come again.
 func (q *Queue) perform(ctx context.Context, d *delivery, m sqstypes.Message) (unknown []string, again bool) {
 	parsed, err := Parse(text(m.Body))
@@ -69,7 +69,7 @@ func (q *Queue) perform(ctx context.Context, d *delivery, m sqstypes.Message) (u
 	return unknown, false
 }
 
-// act does what a kind asks for, and returns the instances that have no claim.
+// act does what a kind requests, and returns the instances that have no claim.
 func (q *Queue) act(ctx context.Context, kind interruption.Kind, instances []string) (unknown []string, err error) {
 	var failures []error
 	for _, id := range instances {

@@ -120,7 +120,7 @@ func (q *Queue) resolveOrReceive(ctx context.Context, url string) (string, error
 	return url, nil
 }
 
-// receive asks for messages once, hands each to a handler of its own, and returns how many there were. It waits for a
+// receive requests messages once, hands each to a handler of its own, and returns how many there were. It waits for a
 // free handler, and for nothing that a handler does.
 func (q *Queue) receive(ctx context.Context, url string, wait time.Duration) (int, error) {
 	out, err := q.SQS.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{

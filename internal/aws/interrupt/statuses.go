@@ -15,7 +15,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
-// pollEvery is how often EC2 is asked for the states of instances.
+// pollEvery is how often the states of instances are read from EC2.
 const pollEvery = time.Minute
 
 const handlers = 10 // findings acted upon at a time
@@ -24,7 +24,7 @@ type statusAPI interface {
 	DescribeInstanceStatus(context.Context, *ec2.DescribeInstanceStatusInput, ...func(*ec2.Options)) (*ec2.DescribeInstanceStatusOutput, error)
 }
 
-// Statuses asks EC2 which instances are unhealthy, without a queue. Its exported fields are set once.
+// Statuses finds unhealthy instances by calls of EC2, without a queue. Its exported fields are set once.
 type Statuses struct {
 	EC2     statusAPI
 	Actor   *respond.Actor
@@ -86,7 +86,7 @@ func (s *Statuses) pollOnce(ctx context.Context) error {
 	return nil
 }
 
-// describeUnhealthy asks for everything that may be unhealthy, in three passes: filters of one call are joined by AND.
+// describeUnhealthy requests everything that may be unhealthy, in three passes: filters of one call are joined by AND.
 func (s *Statuses) describeUnhealthy(ctx context.Context) ([]ec2types.InstanceStatus, error) {
 	impaired := []string{string(ec2types.SummaryStatusImpaired)}
 	var all []ec2types.InstanceStatus

@@ -210,7 +210,7 @@ func TestExpressions(t *testing.T) {
 	}
 }
 
-// A config is shared between instance types: asking for one must not change it.
+// A config is shared between instance types: requesting one must not change it.
 func TestForLeavesTheConfigAlone(t *testing.T) {
 	t.Parallel()
 	c := parse(t, "maxPods: vcpus * 10\nkubeReserved: {cpu: vcpus * 10, memory: 1Gi}")

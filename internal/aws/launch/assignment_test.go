@@ -77,7 +77,7 @@ func TestFM_A05_IdsAreDealtOnce(t *testing.T) {
 	})
 }
 
-// Claims that get nothing stay together when they ask for what is left.
+// Claims that get nothing stay together when they request what is left.
 func TestLeftoversStayTogether(t *testing.T) {
 	t.Parallel()
 	types := []catalog.InstanceType{kind("m5.large", spot("a", 1), onDemand("a", 2))}
@@ -205,7 +205,7 @@ func TestClaimsAskAgainInOrder(t *testing.T) {
 	}
 }
 
-// An instance that is bought has an owner as soon as EC2 says so, however long the rest of its batch looks for
+// An instance that is launched has an owner as soon as EC2 says so, however long the rest of its batch looks for
 // others: the collector ends instances without one after thirty seconds.
 func TestTrust_A07_WinnersDoNotWaitForLosers(t *testing.T) {
 	t.Parallel()

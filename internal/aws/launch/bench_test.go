@@ -25,7 +25,7 @@ func sevenHundred() (list []catalog.InstanceType, names []string) {
 	return list, names
 }
 
-// BenchmarkPrepare is what a launch costs before EC2 is asked: a thousand come at once, and most of them
+// BenchmarkPrepare is what a launch costs before EC2 is queried: a thousand come at once, and most of them
 // are alike.
 func BenchmarkPrepare(b *testing.B) {
 	list, names := sevenHundred()

@@ -170,7 +170,7 @@ type pick struct {
 }
 
 // place joins the choice with the subnets of its zones. Offerings that differ in their partition alone
-// become one pick. What EC2 would not take in one fleet is left out, the dearest first; the cheapest of
+// become one pick. What EC2 would not take in one fleet is left out, the most expensive first; the cheapest of
 // each type stays.
 func (c choice) place(subnets map[string]chosenSubnet) []pick {
 	var first, more []pick

@@ -74,7 +74,7 @@ func TestReservedLaunch(t *testing.T) {
 	})
 }
 
-// When the first sixty types are out, the next are asked for at the same moment of the clock; only the
+// When the first sixty types are out, the next are requested at the same moment of the clock; only the
 // window in which the first request was collected has passed.
 func TestS004_TheNextOfferingsAreTriedAtOnce(t *testing.T) {
 	t.Parallel()

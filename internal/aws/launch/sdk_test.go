@@ -36,7 +36,7 @@ func (f *flaky) Do(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/xml"}}, Body: io.NopCloser(strings.NewReader(answer)), Request: r}, nil
 }
 
-// A03: a retry of the SDK after a lost answer carries the same token, so EC2 buys once.
+// A03: a retry of the SDK after a lost answer carries the same token, so EC2 launches once.
 func TestFM_A03_RetriesShareTheToken(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, twoZones()...)

@@ -78,7 +78,7 @@ func TestDryRunsCanBeTurnedOff(t *testing.T) {
 	}
 }
 
-// The dry run carries the tags that permissions ask for, and the pool's name.
+// The dry run carries the tags that permissions require, and the pool's name.
 func TestTrial(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, twoZones()...)

@@ -26,7 +26,7 @@ type Wanted struct {
 	PlacementGroupKnown bool   // false where the class selects a group that could not be looked up
 }
 
-// Drift says why an instance is not what its class asks for now; no code if it is. What is not known is
+// Drift says why an instance is not what its class requests now; no code if it is. What is not known is
 // not compared: a selector that suddenly matches nothing must not replace a fleet (E15). The images in
 // the status of a class were looked up without an error: if none suits the claim, its own is not wanted
 // (E13). Before CapacityReservationDrift is acted upon, the caller looks the reservations up once more.

@@ -61,7 +61,7 @@ type Step struct {
 
 	Status    awsv1.EC2NodeClassStatus // the whole status
 	Effective *awsv1.EC2NodeClass      // the class as the provider reads it, with this status
-	DryRun    bool                     // ask for a dry run of Effective, then decide anew
+	DryRun    bool                     // request a dry run of Effective, then decide anew
 
 	Events  []event.Event
 	Assumed []reason.Reason // what was read into the class; reported once per generation

@@ -165,7 +165,7 @@ func (d *decision) conditionStatus(name string) metav1.ConditionStatus {
 	return c.Status
 }
 
-// requeueAfter asks to look again after some time at the latest.
+// requeueAfter requeues the class after at most this time.
 func (d *decision) requeueAfter(after time.Duration) {
 	if d.step.After == 0 || after < d.step.After {
 		d.step.After = after

@@ -131,7 +131,7 @@ func (d *decision) securityGroups() {
 	}
 }
 
-// instanceProfile shows errors that only a person can mend; others are retried and shown only where
+// instanceProfile shows errors that only a person can fix; others are retried and shown only where
 // there is no answer yet. Here Dovetail shows more than Karpenter, which only logs.
 func (d *decision) instanceProfile() {
 	const name = awsv1.ConditionInstanceProfileReady

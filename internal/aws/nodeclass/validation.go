@@ -121,7 +121,7 @@ func (d *decision) expressions(config kubelet.Config) bool {
 	return true
 }
 
-// dryRun takes the verdict of a dry run over, or asks for one.
+// dryRun takes the verdict of a dry run over, or requests one.
 func (d *decision) dryRun() {
 	verdict := d.facts.DryRun
 	switch {

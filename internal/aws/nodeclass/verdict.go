@@ -59,7 +59,7 @@ func (v *verdicts) dropVerdict(class string) {
 }
 
 // verdictKey is everything a verdict depends on. Annotations are part of it although a launch does not
-// read them: touching one is how users ask for another try. Those of our own hash are not.
+// read them: touching one is how users request another try. Those of our own hash are not.
 func verdictKey(class *awsv1.EC2NodeClass) string {
 	annotations := map[string]string{}
 	maps.Copy(annotations, class.Annotations)

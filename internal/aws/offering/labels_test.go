@@ -41,7 +41,7 @@ func ebs(mbps int32) *ec2types.EbsInfo {
 	return &ec2types.EbsInfo{EbsOptimizedSupport: ec2types.EbsOptimizedSupportDefault, EbsOptimizedInfo: &ec2types.EbsOptimizedInfo{MaximumBandwidthInMbps: &mbps}}
 }
 
-// The labels of 3.5 that exist, without the domain karpenter.k8s.aws; S-052 asks for the first ones.
+// The labels of 3.5 that exist, without the domain karpenter.k8s.aws; S-052 requests the first ones.
 func TestLabels(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -227,7 +227,7 @@ func (p *Profiles) legacyName(class string) string {
 	return p.o.Cluster + "_" + strconv.FormatUint(h.Sum64(), 10)
 }
 
-// tags are what the policies of users' controllers ask for, over the user's own.
+// tags are what the policies of users' controllers require, over the user's own.
 func (p *Profiles) tags(class *awsv1.EC2NodeClass) []iamtypes.Tag {
 	all := maps.Clone(class.Spec.Tags)
 	if all == nil {

@@ -55,7 +55,7 @@ func (m *maker) instanceType(i int) catalog.InstanceType {
 	return t
 }
 
-// offer sells a type in some zones, on demand and as spot, and sometimes from a reservation.
+// offer makes a type available in some zones, on demand and as spot, and sometimes from a reservation.
 func (m *maker) offer(t *catalog.InstanceType, price float64) {
 	for _, zone := range some(m, m.zones) {
 		add := func(capacityType string, price float64) *catalog.Offering {

@@ -24,7 +24,7 @@ import (
 // listFresh is for how long one list of instances serves several claims that look for theirs.
 const listFresh = 2 * time.Second
 
-// Adopter finds the instance that an earlier process bought for a claim and did not live to write down
+// Adopter finds the instance that an earlier process launched for a claim and did not live to write down
 // (A01, decision 7). T is an instance in the words of the cloud. Exported fields are set once; it is safe for
 // concurrent use.
 type Adopter[T any] struct {
@@ -51,7 +51,7 @@ type candidate[T any] struct {
 }
 
 // Adopt returns an orphan that can be the claim's, and gives it to the claim. An error means that it is
-// not known whether there is one, so that nothing may be bought.
+// not known whether there is one, so that nothing may be launched.
 func (a *Adopter[T]) Adopt(ctx context.Context, claim *karpv1.NodeClaim, all []catalog.InstanceType) (*T, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -98,7 +98,7 @@ func (a *Adopter[T]) orphans(claims []karpv1.NodeClaim, given map[string]types.U
 	return out
 }
 
-// choose returns the instance that was bought for a claim, if one of them can be it: the one that
+// choose returns the instance that was launched for a claim, if one of them can be it: the one that
 // names it, else the oldest.
 func (a *Adopter[T]) choose(claim *karpv1.NodeClaim, list []candidate[T], all []catalog.InstanceType) *candidate[T] {
 	var fitting []candidate[T]

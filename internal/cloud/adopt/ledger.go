@@ -44,7 +44,7 @@ func NewLedger(now func() time.Time) *Ledger {
 // is the time of the first call.
 func (l *Ledger) Started() time.Time { return l.started() }
 
-// Turn waits until no other caller launches a claim. Two launches of one claim at the same time would buy twice: neither
+// Turn waits until no other caller launches a claim. Two launches of one claim at the same time would launch twice: neither
 // knows yet what the other gets. End it with done, unless the context ended first.
 func (l *Ledger) Turn(ctx context.Context, claim types.UID) (done func(), err error) {
 	l.mu.Lock()

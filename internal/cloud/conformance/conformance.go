@@ -22,7 +22,7 @@ type Lab struct {
 	Claim    func(name string) *karpv1.NodeClaim             // a new claim of the pool, stored where the provider finds it
 	Record   func(claim *karpv1.NodeClaim, i cloud.Instance) // writes to the status of a claim what it got
 	Restart  func() cloud.Provider                           // another process, which has seen nothing
-	Settle   func()                                          // lets the cloud bring to its end what it was asked for
+	Settle   func()                                          // lets the cloud bring to its end what it was requested
 	Exhaust  func()                                          // from now on there is no capacity for any claim
 	Foreign  cloud.ID                                        // of an instance of another cloud
 }
@@ -197,7 +197,7 @@ func launchConcurrently(t *testing.T, l Lab) {
 	}
 }
 
-// lookAround asks for everything that changes nothing.
+// lookAround requests everything that changes nothing.
 func (l *Lab) lookAround(t *testing.T) {
 	t.Helper()
 	ctx := t.Context()
@@ -215,7 +215,7 @@ func (l *Lab) lookAround(t *testing.T) {
 	}
 }
 
-// offering is one way to buy a type.
+// offering is one way to launch a type.
 type offering struct {
 	instanceType, zone, capacityType string
 }

@@ -51,7 +51,7 @@ type Class struct {
 	New        func() client.Object
 	NewList    func() client.ObjectList
 	Conditions func(client.Object) []metav1.Condition
-	Refusals   func(class client.Object, pool *karpv1.NodePool) []reason.Reason // what a pool in its effective form asks for and nodes of the class cannot be given
+	Refusals   func(class client.Object, pool *karpv1.NodePool) []reason.Reason // what a pool in its effective form requests and nodes of the class cannot be given
 	Finalizer  string                                                           // that only the controller removes
 	Makes      string                                                           // what it makes in the cloud for a class, in the plural
 }

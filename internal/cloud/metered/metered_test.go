@@ -92,7 +92,7 @@ func (w *world) series(t *testing.T, name string) map[string]float64 {
 	return out
 }
 
-// instanceType has two cores, and is for sale in one zone.
+// instanceType has two cores, and is offered in one zone.
 func instanceType(name, memory string) catalog.InstanceType {
 	return catalog.InstanceType{
 		Name:     name,

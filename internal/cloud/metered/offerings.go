@@ -22,7 +22,7 @@ const OfferingsController = "cloudprovider.metrics"
 // OfferingsEvery is how often they are set.
 const OfferingsEvery = time.Minute
 
-// Offerings sets the metrics of instance types and of what is for sale. Its exported fields are set once.
+// Offerings sets the metrics of instance types and of what is offered. Its exported fields are set once.
 type Offerings struct {
 	Pools   client.Reader
 	Types   func(ctx context.Context, pool *karpv1.NodePool) ([]catalog.InstanceType, error)
@@ -33,7 +33,7 @@ type Offerings struct {
 	offerings map[offeringKey]bool
 }
 
-// offeringKey is one way to buy an instance type, as the gauges tell them apart.
+// offeringKey is one way to launch an instance type, as the gauges tell them apart.
 type offeringKey struct{ instanceType, capacityType, zone string }
 
 // bestOffering is the best that any pool can have of it.

@@ -62,7 +62,7 @@ func (m *Provider) Types(ctx context.Context, pool *karpv1.NodePool) (out []cata
 	return m.Inner.Types(ctx, pool)
 }
 
-// Launch buys the instance of a claim.
+// Launch launches the instance of a claim.
 func (m *Provider) Launch(ctx context.Context, claim *karpv1.NodeClaim) (out cloud.Instance, err error) {
 	defer m.measure(methodLaunch, claim.Labels[karpv1.LabelNodePool], m.Now(), &err)
 	return m.Inner.Launch(ctx, claim)
@@ -80,13 +80,13 @@ func (m *Provider) List(ctx context.Context) (out []cloud.Instance, err error) {
 	return m.Inner.List(ctx)
 }
 
-// Terminate asks for the end of an instance.
+// Terminate requests the end of an instance.
 func (m *Provider) Terminate(ctx context.Context, id cloud.ID) (err error) {
 	defer m.measure(methodTerminate, "", m.Now(), &err)
 	return m.Inner.Terminate(ctx, id)
 }
 
-// Drift says why an instance is not what its node class asks for.
+// Drift says why an instance is not what its node class requests.
 func (m *Provider) Drift(ctx context.Context, claim *karpv1.NodeClaim) (why reason.Reason, err error) {
 	defer m.measure(methodDrift, claim.Labels[karpv1.LabelNodePool], m.Now(), &err)
 	return m.Inner.Drift(ctx, claim)
@@ -95,7 +95,7 @@ func (m *Provider) Drift(ctx context.Context, claim *karpv1.NodeClaim) (why reas
 // Repairs returns the repair policies; nothing is called, so that nothing is measured.
 func (m *Provider) Repairs() []cloud.Repair { return m.Inner.Repairs() }
 
-// Reboot asks for a reboot.
+// Reboot requests a reboot.
 func (m *Provider) Reboot(ctx context.Context, claim *karpv1.NodeClaim, operation string) (err error) {
 	defer m.measure(methodReboot, claim.Labels[karpv1.LabelNodePool], m.Now(), &err)
 	return m.Inner.Reboot(ctx, claim, operation)

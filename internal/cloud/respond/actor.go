@@ -78,7 +78,7 @@ func (a *Actor) Act(ctx context.Context, n interruption.Notice) (known bool, err
 	return true, nil
 }
 
-// act performs what a notice asks for about one claim.
+// act performs what a notice requests about one claim.
 func (a *Actor) act(ctx context.Context, n interruption.Notice, claim *karpv1.NodeClaim, nodes []corev1.Node) error {
 	a.mu.Lock()
 	effects := a.state.Advance(n, claim, a.ReservationLabel, a.Now())

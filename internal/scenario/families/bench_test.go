@@ -65,7 +65,7 @@ func BenchmarkSolve(b *testing.B) {
 	}
 }
 
-// BenchmarkCheck is what judging a plan costs, which is done before anything is bought.
+// BenchmarkCheck is what judging a plan costs, which is done before anything is launched.
 func BenchmarkCheck(b *testing.B) {
 	for _, name := range []string{"s1-5000", "s2-5000", "s3-2000", "s7-1000"} {
 		view := load(b, name).World(time.Unix(0, 0)).Compile().View

@@ -25,7 +25,7 @@ const (
 
 type labels map[string]string
 
-// size is what a pod asks for: thousandths of a core and mebibytes.
+// size is what a pod requests: thousandths of a core and mebibytes.
 type size struct{ cpu, memory int }
 
 // smallSize is one of thirty: from 100m to 1.5 cores, from 100Mi to 4Gi.
@@ -40,7 +40,7 @@ func requests(milli, mib int) corev1.ResourceList {
 	}
 }
 
-// pod is a template of one container; the changes say what else it asks for.
+// pod is a template of one container; the changes say what else it requests.
 func pod(s size, l labels, changes ...func(*corev1.PodSpec)) *corev1.PodTemplateSpec {
 	p := &corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: l},

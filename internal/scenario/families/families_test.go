@@ -33,7 +33,7 @@ func load(tb testing.TB, name string) *scenario.Scenario {
 	return s
 }
 
-// Every family survives being written and read, in a small size, and asks for nothing that is refused.
+// Every family survives being written and read, in a small size, and requests nothing that is refused.
 func TestFamiliesAreScenarios(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ pods, pools, nodes, bound, daemons int }{

@@ -28,7 +28,7 @@ type row struct {
 	name, arch, hypervisor, maker, model                                       string
 	vcpu, memoryMiB, maxPods, networkMbps, ebsMbps, nvmeGB, devices, deviceMiB int
 	onDemand                                                                   float64
-	spot                                                                       [3]float64 // by zone; 0: not sold as spot
+	spot                                                                       [3]float64 // by zone; 0: not offered as spot
 	sold                                                                       [3]bool
 }
 

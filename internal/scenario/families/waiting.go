@@ -19,7 +19,7 @@ func (m *maker) oneSize(n int) {
 	m.scenario.Pods = []scenario.PodGroup{{Count: new(n), Template: pod(size{1000, 1536}, labels{"app": "inflate"})}}
 }
 
-// sixKinds is s2: a sixth each of what pods commonly ask for.
+// sixKinds is s2: a sixth each of what pods commonly request.
 func (m *maker) sixKinds(n int) {
 	m.describe("a sixth each: plain, zone spread, host spread, zone affinity, host anti-affinity, node selectors; 7 labels a kind")
 	m.scenario.NodePools, m.scenario.DaemonSets = []*karpv1.NodePool{generalPool()}, daemons()
@@ -55,7 +55,7 @@ func (m *maker) sixKinds(n int) {
 	m.scenario.Pods = m.fold(pods)
 }
 
-// anySelector asks for a zone, a category or a generation.
+// anySelector requests a zone, a category or a generation.
 func (m *maker) anySelector() func(*corev1.PodSpec) {
 	switch m.IntN(3) {
 	case 0:

@@ -29,7 +29,7 @@ func Of(m *model.Model, left []int) float64 {
 	if len(classes) == 0 {
 		return 0
 	}
-	var lanes []int // that anything asks for
+	var lanes []int // that anything requests
 	for l := range m.View.Resources.Len() {
 		if slices.ContainsFunc(classes, func(c *demandClass) bool { return c.demand[l] > 0 }) {
 			lanes = append(lanes, l)

@@ -221,7 +221,7 @@ func (m *Model) readLanes() {
 	}
 }
 
-// flattenRequests flattens what a pod asks for, attachments included.
+// flattenRequests flattens what a pod requests, attachments included.
 func (m *Model) flattenRequests(req []int64, s *cluster.Shape) {
 	base := m.View.Resources.Len()
 	for l := range base {

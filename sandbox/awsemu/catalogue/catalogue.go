@@ -24,8 +24,8 @@ type Type struct {
 	Hypervisor          string        `json:"hypervisor,omitempty"` // nitro or xen; empty for bare metal
 	BareMetal           bool          `json:"bareMetal,omitempty"`
 	CurrentGeneration   bool          `json:"currentGeneration"`
-	Spot                bool          `json:"-"`                        // sold as spot somewhere in the region
-	CapacityBlocks      bool          `json:"capacityBlocks,omitempty"` // sold in blocks that are booked ahead
+	Spot                bool          `json:"-"`                        // offered as spot somewhere in the region
+	CapacityBlocks      bool          `json:"capacityBlocks,omitempty"` // offered in blocks that are booked ahead
 	ENA                 bool          `json:"ena"`
 	EncryptionInTransit bool          `json:"encryptionInTransit,omitempty"`
 	NitroEnclaves       bool          `json:"nitroEnclaves,omitempty"`
@@ -90,11 +90,11 @@ type Offer struct {
 	Type
 	OnDemand float64   // USD per hour, the same in all zones; 0: in no price list
 	Offered  []bool    // by zone; empty: nowhere
-	SpotUSD  []float64 // base price by zone; 0: not sold as spot there
-	Retired  bool      // cannot be bought any more; what runs goes on
+	SpotUSD  []float64 // base price by zone; 0: not offered as spot there
+	Retired  bool      // cannot be launched any more; what runs goes on
 }
 
-// in reports whether a zone sells the type.
+// in reports whether a zone offers the type.
 func (o Offer) in(zone int) bool {
 	return len(o.Offered) > 0 && zone >= 0 && o.Offered[zone%len(o.Offered)]
 }
@@ -185,7 +185,7 @@ func (c *Catalogue) Machine(name string) (Type, bool) {
 	return o.Type, found
 }
 
-// Offer returns all that is known of a type that can be bought.
+// Offer returns all that is known of a type that can be launched.
 func (c *Catalogue) Offer(name string) (Offer, bool) {
 	o, found := c.offers[name]
 	return o, found && !o.Retired
@@ -197,7 +197,7 @@ func (c *Catalogue) OnDemand(name string) (usdPerHour float64, ok bool) {
 	return o.OnDemand, found && o.OnDemand > 0
 }
 
-// Offered tells whether a zone sells the type. Zones count from 0; those of the embedded types stand
+// Offered tells whether a zone offers the type. Zones count from 0; those of the embedded types stand
 // for us-east-1a, b and c.
 func (c *Catalogue) Offered(name string, zone int) bool {
 	o, found := c.Offer(name)

@@ -112,7 +112,7 @@ func flaws(c *Catalogue, kind Type) []string {
 	return found
 }
 
-// What the catalogue says of the types that the emulator must sell, to the last field.
+// What the catalogue says of the types that the emulator must offer, to the last field.
 func TestNamedTypes(t *testing.T) {
 	t.Parallel()
 	c := load(t)
@@ -196,7 +196,7 @@ func TestWithMakesAnotherCatalogue(t *testing.T) {
 	}
 }
 
-// A type without an on-demand price may still be sold as spot.
+// A type without an on-demand price may still be offered as spot.
 func TestSpotWithoutOnDemand(t *testing.T) {
 	t.Parallel()
 	c := load(t).With(Offer{Type: Type{Name: "x9.large"}, Offered: []bool{true}, SpotUSD: []float64{0.5}})

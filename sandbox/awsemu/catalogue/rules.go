@@ -76,7 +76,7 @@ func manufacturer(processor string) string {
 func flexible(family string) bool { return strings.HasSuffix(family, "-flex") }
 
 // clock fills the speeds that the source leaves out: high-memory machines run at 2.1 GHz, m6g and inf1
-// at 2.5 GHz, which also has to do for the first generations, where EC2 says nothing. And it mends two
+// at 2.5 GHz, which also has to do for the first generations, where EC2 says nothing. And it fixes two
 // that differ from what EC2 says.
 func clock(r *record, family string) float64 {
 	switch {
@@ -171,7 +171,7 @@ var efaSizes = map[string]string{
 	"x8g": "24xlarge 48xlarge metal-24xl metal-48xl",
 }
 
-// blockSizes has the sizes that are sold in capacity blocks for machine learning.
+// blockSizes has the sizes that are offered in capacity blocks for machine learning.
 var blockSizes = map[string]string{
 	"p4d": "24xlarge", "p4de": "24xlarge", "p5": "4xlarge 48xlarge", "p5e": "48xlarge", "p5en": "48xlarge", "trn1": "32xlarge",
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Conditions are what a statement asks for besides, as a document writes it: values by key by operator,
+// Conditions are what a statement requests besides, as a document writes it: values by key by operator,
 // such as {"StringEquals": {"aws:RequestTag/team": ["a", "b"]}}. All keys must hold, of the values one.
 type Conditions map[string]map[string]Values
 

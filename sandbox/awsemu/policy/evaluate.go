@@ -9,7 +9,7 @@ import (
 type Request struct {
 	Action   string              // such as iam:PassRole
 	Resource string              // ARN, or * for actions without one; empty when it cannot be said yet, which helps the caller
-	Context  map[string][]string // what conditions can ask for, by key such as aws:RequestTag/Name
+	Context  map[string][]string // what conditions can test, by key such as aws:RequestTag/Name
 	// Unknown are the beginnings of keys that nobody can tell, such as the tags of what does not exist. They count in
 	// favour of the caller, so that the operation can say what is missing.
 	Unknown []string

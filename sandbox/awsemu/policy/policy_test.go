@@ -292,7 +292,7 @@ func (r random) request() *Request {
 	return q
 }
 
-// One more Allow never takes away, one more Deny never gives, and neither the order of statements nor how they are
+// One more Allow never removes, one more Deny never gives, and neither the order of statements nor how they are
 // spread over documents matters.
 func TestStatementsAddUp(t *testing.T) {
 	t.Parallel()

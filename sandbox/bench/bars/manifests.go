@@ -23,11 +23,11 @@ const (
 	teamLabel  = "sandbox.dovetail.sh/team"
 
 	// podsPerNode is the setting maxPods of every kubelet here, so that the number of nodes is known
-	// although every size of machine may be bought: some hold fewer, where that is cheaper.
+	// although every size of machine may be launched: some hold fewer, where that is cheaper.
 	podsPerNode = 13
 )
 
-// categories that every pool may buy: some 700 types of the emulated account.
+// categories that every pool may launch: some 700 types of the emulated account.
 const categories = `["c", "m", "r", "x", "z", "d"]`
 
 var nodePool = schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: "NodePool"}
@@ -162,7 +162,7 @@ func mixedWork(pods, pools int) []work {
 	return list
 }
 
-// deploy asks for pods.
+// deploy requests pods.
 func (s *stage) deploy(ctx context.Context, list ...work) error {
 	for _, w := range list {
 		if _, err := s.kube.AppsV1().Deployments(metav1.NamespaceDefault).Create(ctx, w.deployment(), metav1.CreateOptions{}); err != nil {

@@ -22,7 +22,7 @@ const (
 // meanwhile.
 func promptNeeds(Options) setting { return setting{speed: 1, manifests: plainPools(1)} }
 
-// families are bought one for each sample, so that no sample knows what an earlier one learned.
+// families are launched one for each sample, so that no sample knows what an earlier one learned.
 func families() []string {
 	return []string{"m5", "c5", "r5", "m6i", "c6i", "r6i", "m7i", "c7i", "r7i", "m6a", "c6a", "r6a"}
 }
@@ -31,10 +31,10 @@ func families() []string {
 type sample struct {
 	waited time.Time  // when it was seen to be unschedulable
 	claim  exchange   // that was created for it
-	fleets []exchange // that were asked for
+	fleets []exchange // that were requested
 }
 
-// try makes one pod that needs a node of a family, and returns when so many fleets were asked for.
+// try makes one pod that needs a node of a family, and returns when so many fleets were requested.
 func (s *stage) try(ctx context.Context, family string, fleets int) (sample, error) {
 	before, is := s.traffic.now(), sample{}
 	pod := work{name: "bench-" + family, replicas: 1, cpu: "1", memory: "1Gi", team: -1, selector: map[string]string{"karpenter.k8s.aws/instance-family": family}}
@@ -108,7 +108,7 @@ func solveBefore(planned []pass, claim time.Time) (time.Duration, bool) {
 }
 
 // outOfCapacity measures how long the controller takes for its second choice when AWS has nothing of the
-// first: there is no spot capacity, which is cheaper and so asked for first.
+// first: there is no spot capacity, which is cheaper and so requested first.
 func outOfCapacity(ctx context.Context, s *stage, r *Result) error {
 	if _, err := fetch(ctx, http.MethodPost, s.world.AWSEndpoint+"/_dovetail/ice", []byte(`{"capacityType": "spot"}`)); err != nil {
 		return err

@@ -78,7 +78,7 @@ func hasCondition(c *unstructured.Unstructured, kind string) bool {
 	})
 }
 
-// used is the share of the cores that pods ask for.
+// used is the share of the cores that pods request.
 func (s *stage) used(f fleet) float64 {
 	asked := 0.0
 	for _, w := range shrinkWork(s.scaled(shrinkPods)) {

@@ -129,7 +129,7 @@ func TestFleetOf(t *testing.T) {
 	}
 }
 
-// The pods are those that were asked for, and the pool buys the types it should.
+// The pods are those that were requested, and the pool launches the types it should.
 func TestShrinkWork(t *testing.T) {
 	t.Parallel()
 	total := 0

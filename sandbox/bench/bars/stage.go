@@ -43,7 +43,7 @@ const (
 	quickTiming = `{"fleetAnswer":"100ms","pending":"500ms","shuttingDown":"1s"}`
 )
 
-// look is how often a condition is asked for that no watch tells of.
+// look is how often a condition is requested that no watch tells of.
 const look = 100 * time.Millisecond
 
 // tellEvery is how often a long wait says how far it is.

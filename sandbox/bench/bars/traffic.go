@@ -17,7 +17,7 @@ type exchange struct {
 	detail     string // capacity type of a fleet
 }
 
-// traffic keeps what the controller asked for, without bodies.
+// traffic keeps what the controller requested, without bodies.
 type traffic struct {
 	mu       sync.Mutex
 	api, aws []exchange
@@ -42,7 +42,7 @@ func (t *traffic) seeAPI(r apiproxy.Request) {
 // seeAWS notes a call. When it came is in emulated time, which is real time at speed 1 only.
 func (t *traffic) seeAWS(c awsemu.Call) {
 	if c.Parameters["DryRun"] == "true" {
-		return // asks for a permission, not for a machine
+		return // requests a permission, not for a machine
 	}
 	e := exchange{
 		what: string(c.Service) + ":" + c.Action, came: c.Time, done: time.Now(), failed: c.Code != "",

@@ -16,7 +16,7 @@ import (
 )
 
 // The controllers that make no sense here: they want metrics, a cloud's address ranges, kubeadm's
-// tokens, volumes that grow, or kubelets that ask for a cache time.
+// tokens, volumes that grow, or kubelets that request a cache time.
 const unwanted = "-horizontal-pod-autoscaler-controller -node-ipam-controller -bootstrap-signer-controller " +
 	"-token-cleaner-controller -persistentvolume-expander-controller -ttl-controller"
 

@@ -18,7 +18,7 @@ clientConnection: {kubeconfig: %q, qps: 2000, burst: 4000}
 `
 
 // scaledScheduler does less for each pod and node. It looks at fewer nodes for each pod. The spread that pods
-// get without asking for it reads every node for every pod, two thirds of its time with a thousand nodes. And
+// get without requesting it reads every node for every pod, two thirds of its time with a thousand nodes. And
 // for each event of a kind that some plugin wants to know of, the scheduler looks at every pod that waits,
 // one event after the other: with ten thousand pods and a thousand nodes it is minutes behind, and pods whose
 // nodes are ready wait for that. So it knows nothing of volumes and devices, which are not used at scale, and

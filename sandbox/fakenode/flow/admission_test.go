@@ -16,7 +16,7 @@ func requests(cpu string) corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}
 }
 
-// bindPod creates a pod that goes past the scheduler to a node.
+// bindPod creates a pod that is bound to a node without the scheduler.
 func bindPod(t *testing.T, ns, name, label, node string, edit func(*corev1.PodSpec)) {
 	t.Helper()
 	createPod(t, ns, name, label, map[string]string{fakenode.StopAfterAnnotation: "0s"}, func(s *corev1.PodSpec) {

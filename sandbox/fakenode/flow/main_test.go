@@ -80,7 +80,7 @@ func withSimulator(run func() int) (code int, err error) {
 	return code, <-ended
 }
 
-// driverCalls is what the volume driver asked the cloud for, by volume; the same again counts once.
+// driverCalls is what the volume driver requested from the cloud, by volume; the same again counts once.
 type driverCalls struct {
 	mu   sync.Mutex
 	list map[string][]string

@@ -152,7 +152,7 @@ func TestFM_G6_EvictionsAreSeenInTheProxy(t *testing.T) {
 	c, kube := follow(t)
 	namespace := server.Namespace(t)
 	for _, name := range []string{"careless", "protected"} {
-		// They ask for a pool of their own: otherwise they would explain the claims that G8's test makes beside this one.
+		// They request a pool of their own: otherwise they would explain the claims that G8's test makes beside this one.
 		harness.Create(t, kube, &corev1.Pod{}, `
 metadata: {name: `+name+`, namespace: `+namespace+`, annotations: {karpenter.sh/do-not-disrupt: "true"}}
 spec: {containers: [{name: c, image: i}], terminationGracePeriodSeconds: 0, nodeSelector: {karpenter.sh/nodepool: none-such}}`)

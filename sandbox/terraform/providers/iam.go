@@ -408,7 +408,7 @@ func linkedRoleKind() kind[*cloud] {
 
 func roleNameOf(arn string) string { return arn[strings.LastIndex(arn, "/")+1:] }
 
-// removeLinkedRole asks for the deletion and waits for what the service says.
+// removeLinkedRole requests the deletion and waits for what the service says.
 func removeLinkedRole(ctx context.Context, c *cloud, o object) error {
 	out, err := c.iam.DeleteServiceLinkedRole(ctx, &iam.DeleteServiceLinkedRoleInput{RoleName: aws.String(roleNameOf(o.text("id")))})
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/iam/types"
 )
 
-// What AWS does in the background is asked for this often, and for no longer than this.
+// What AWS does in the background is requested this often, and for no longer than this.
 const (
 	askEvery = 200 * time.Millisecond
 	askFor   = 10 * time.Minute

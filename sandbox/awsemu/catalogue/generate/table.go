@@ -62,7 +62,7 @@ func row(r *record) []string {
 	return cells
 }
 
-// spot is the price in a zone: empty where the type is not sold, "-" where it is sold on demand only.
+// spot is the price in a zone: empty where the type is not offered, "-" where it is offered on demand only.
 // The source does not say which price is whose, so they are dealt out beginning somewhere in the list.
 func spot(r *record, zone rune) string {
 	place := strings.IndexRune(r.Zones, zone)
