@@ -32,7 +32,7 @@ func TestTrust_A02_DifferencesNameTheirSettings(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"--consolidation-min-saving=0", "--consolidation-pod-cost=0", "--consolidation-min-node-age`, which is `0s`", "--node-fee=0", "--spot-pool-share=0", "--nominate-pods=false", "--serve-decisions=false",
+		"--consolidation-min-saving=0", "--consolidation-pod-cost=0", "--consolidation-min-node-age` (default `0s`)", "--node-fee=0", "--spot-pool-share=0", "--nominate-pods=false", "--serve-decisions=false",
 	} {
 		if !strings.Contains(string(page), text) {
 			t.Errorf("%s is not on the page", text)

@@ -28,7 +28,7 @@ func ExampleSolve() {
 		fmt.Println("bind", bind.Pod, "to", bind.Node)
 	}
 	for _, node := range plan.Create {
-		fmt.Println("buy", node.Types, "from", node.Pool, "for", node.Pods)
+		fmt.Println("launch", node.Types, "from", node.Pool, "for", node.Pods)
 	}
 	fmt.Printf("%.2f USD an hour\n", plan.Cost)
 	// Output:
@@ -59,12 +59,12 @@ func ExampleSolve_byPrice() {
 	exact := solve.Solve(solve.Problem{View: view, Pods: pods, Policy: solve.Policy{Greedy: true}}, never)
 	fmt.Printf("exact: %.2f USD an hour\n", exact.Cost)
 	for _, node := range exact.Create {
-		fmt.Println("buy", node.Types, "for", len(node.Pods), "pods")
+		fmt.Println("launch", node.Types, "for", len(node.Pods), "pods")
 	}
 	plan := solve.Solve(solve.Problem{View: view, Pods: pods}, never)
 	fmt.Printf("by price: %.2f USD an hour, at least %.4f\n", plan.Cost, plan.Bound)
 	for _, node := range plan.Create {
-		fmt.Println("buy", node.Types, "for", len(node.Pods), "pods")
+		fmt.Println("launch", node.Types, "for", len(node.Pods), "pods")
 	}
 	for _, why := range plan.Unplaced[0].Why {
 		fmt.Println(plan.Unplaced[0].Pod, why.Code, why.Subject, why.Want)
