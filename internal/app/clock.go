@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
-
-	"github.com/dovetail-sh/dovetail/internal/store"
 )
 
 const (
@@ -108,16 +106,4 @@ func (c *clock) Start(ctx context.Context) error {
 			}
 		}
 	}
-}
-
-// clockChecked is cluster state that voluntary disruption may act on only while the clock is right.
-type clockChecked struct {
-	*store.Store
-
-	clock *clock
-}
-
-// Synced reports whether all is known, including the time.
-func (t clockChecked) Synced() bool {
-	return !t.clock.isSkewed() && t.Store.Synced()
 }

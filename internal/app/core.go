@@ -192,7 +192,7 @@ func (c *core) lifeCycle() []registrant {
 		life, queue,
 		&nodes.NodeTermination{Client: cl, Provider: c.cloud("node.termination"), Queue: queue, Events: c.events, Metrics: c.metrics, Classes: k, Workers: many, Drains: drains, Now: c.clock.time},
 		drains, &nodes.ImpossibleBudgets{Client: cl, Events: c.events, Metrics: c.metrics}, &observe.AnnotationDeprecations{Client: cl, Events: c.events, Metrics: c.metrics},
-		&claims.Expiration{Client: cl, Remover: c.remover, Classes: k, Strict: strict, Workers: some, Now: c.clock.time, Paused: c.clock.isSkewed},
+		&claims.Expiration{Client: cl, Remover: c.remover, Classes: k, Strict: strict, Workers: some, Now: c.clock.time, ClockOff: c.clock.isSkewed},
 		&claims.Collector{Client: cl, Provider: c.cloud("nodeclaim.garbagecollection"), Remover: c.remover, Classes: k, Strict: strict, Now: c.clock.time},
 		&claims.Consistency{Client: cl, Events: c.events, Classes: k, Strict: strict, Workers: some, Now: c.clock.time},
 		&claims.ClaimHydration{Client: cl, Classes: k, Strict: strict, Workers: many},
@@ -207,8 +207,8 @@ func (c *core) lifeCycle() []registrant {
 func (c *core) disruption(reboot func(context.Context, disrupt.Command) error) *disruption.Disruption {
 	g := c.cfg.Gates
 	return &disruption.Disruption{
-		Client: c.mgr.GetClient(), Reader: c.mgr.GetAPIReader(), Store: clockChecked{c.store, c.clock}, Cloud: c.cloud("disruption"), Claims: c.orders, Events: c.events, Metrics: c.metrics,
-		Pulse: c.disruptionPulse, Ends: c.queuePulse, LaunchBackoff: c.backoff, Priced: c.connected.Priced, Now: c.clock.time, Policy: c.policy(), Nomination: c.nomination(), CostManaged: g.PodDeletionCostManagement, Seed: rand.Uint64(), Journal: c.journal,
+		Client: c.mgr.GetClient(), Reader: c.mgr.GetAPIReader(), Store: c.store, Cloud: c.cloud("disruption"), Claims: c.orders, Events: c.events, Metrics: c.metrics,
+		Pulse: c.disruptionPulse, Ends: c.queuePulse, LaunchBackoff: c.backoff, Priced: c.connected.Priced, Now: c.clock.time, ClockOff: c.clock.isSkewed, Policy: c.policy(), Nomination: c.nomination(), CostManaged: g.PodDeletionCostManagement, Seed: rand.Uint64(), Journal: c.journal,
 		Tuning:  tuning(c.cfg.Disruption),
 		Repairs: c.repairs, Reboot: reboot,
 		Methods: disrupt.Methods{

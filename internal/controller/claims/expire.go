@@ -21,13 +21,13 @@ import (
 // Expiration deletes claims that have lived as long as they may (LC-16). The clock is on the claim, so
 // a restart changes nothing, and what expired meanwhile is deleted at start.
 type Expiration struct {
-	Client  client.Client
-	Remover execute.Remover
-	Classes []schema.GroupKind // kinds of node classes this controller manages
-	Strict  bool
-	Workers int
-	Now     func() time.Time
-	Paused  func() bool // nothing expires while it is true, as when the clock is wrong (FM N06); nil: never
+	Client   client.Client
+	Remover  execute.Remover
+	Classes  []schema.GroupKind // kinds of node classes this controller manages
+	Strict   bool
+	Workers  int
+	Now      func() time.Time
+	ClockOff func() bool // whether the clock of this machine is too far off to go by ages (FM N06): nothing expires then; nil: never
 }
 
 // pausedFor is how long a claim waits that would expire and may not.
@@ -58,7 +58,7 @@ func (r *Expiration) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if left := at.Sub(r.Now()); left > 0 {
 		return loop.RequeueAfter(left), nil
 	}
-	if r.Paused != nil && r.Paused() {
+	if r.ClockOff != nil && r.ClockOff() {
 		return loop.RequeueAfter(pausedFor), nil
 	}
 	log.FromContext(ctx).V(1).Info("deleting expired nodeclaim", "expireAfter", string(claim.Spec.ExpireAfter))

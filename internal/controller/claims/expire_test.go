@@ -44,7 +44,7 @@ func TestExpiration(t *testing.T) {
 			c := readyClaim()
 			tc.change(c)
 			w := newClaimWorld(t, c, pool.DeepCopy())
-			r := &claims.Expiration{Client: w.api, Remover: write.NewRemover(w.api, &controllertest.Recorder{}, w.metrics, nil), Classes: claimKinds(), Now: func() time.Time { return claimBorn.Add(tc.age) }, Paused: func() bool { return tc.paused }}
+			r := &claims.Expiration{Client: w.api, Remover: write.NewRemover(w.api, &controllertest.Recorder{}, w.metrics, nil), Classes: claimKinds(), Now: func() time.Time { return claimBorn.Add(tc.age) }, ClockOff: func() bool { return tc.paused }}
 			result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "c"}})
 			if err != nil {
 				t.Fatal(err)

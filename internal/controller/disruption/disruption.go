@@ -83,6 +83,7 @@ type Disruption struct {
 	LaunchBackoff launchBackoff // nil: none
 	Priced        func() bool   // whether prices were requested, even if it failed; nil: not needed
 	Now           func() time.Time
+	ClockOff      func() bool // whether the clock of this machine is too far off to go by ages (FM N06); nil: never
 
 	Policy      solve.Policy // that of the provisioner
 	Tuning      disrupt.Tuning
@@ -159,8 +160,8 @@ func (d *Disruption) Watch(ctx context.Context, informers cache.Informers) error
 
 // Turn makes one pass and returns when the next one is due.
 func (d *Disruption) Turn(ctx context.Context) (time.Duration, error) {
-	if !d.Store.Synced() {
-		return command.Unsynced, nil
+	if in, may := d.mayPass(); !may {
+		return in, nil
 	}
 	d.prepare()
 	d.Pulse.Begin()
@@ -196,11 +197,15 @@ func onlyConflicts(err error) bool {
 // Pass takes over or cleans up what an earlier process left, decides, and starts what was decided
 // (disruption 3).
 func (d *Disruption) Pass(ctx context.Context) error {
-	if !d.Store.Synced() {
+	if _, may := d.mayPass(); !may {
 		return nil
 	}
 	_, _, err := d.pass(ctx)
 	return err
+}
+
+func (d *Disruption) mayPass() (askIn time.Duration, may bool) {
+	return command.MayPass(d.Store.Synced(), d.ClockOff != nil && d.ClockOff())
 }
 
 // pass makes a pass. It returns in what time the next one is due, and whether that is for other nodes.

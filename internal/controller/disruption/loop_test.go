@@ -2,6 +2,7 @@ package disruption_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -33,6 +34,19 @@ func TestTurns(t *testing.T) {
 		}
 		if wait, err := s.Turn(t.Context()); wait != 10*time.Second || err != nil {
 			t.Errorf("nothing to do: waits %s, error %v, want ten seconds", wait, err)
+		}
+	})
+	t.Run("FM N06: nothing is decided while the clock is off", func(t *testing.T) {
+		t.Parallel()
+		off := true
+		d, memory, c := emptying(t, interceptor.Funcs{}, "a")
+		d.ClockOff = func() bool { return off }
+		if wait, err := d.Turn(t.Context()); wait != time.Second || err != nil || memory.cuts > 0 {
+			t.Errorf("waits %s, error %v, %d views", wait, err, memory.cuts)
+		}
+		off = false
+		if _, err := d.Turn(t.Context()); err != nil || !slices.Equal(deletedClaims(t, c), []string{"claim-a"}) {
+			t.Errorf("once it is right: error %v, deleted %v", err, deletedClaims(t, c))
 		}
 	})
 	t.Run("what started something is followed at once", func(t *testing.T) {

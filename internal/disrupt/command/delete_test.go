@@ -105,3 +105,18 @@ func TestPassAfterFailure(t *testing.T) {
 		}
 	}
 }
+
+// FM N06: nothing is decided with half a cache, or by a clock that is off.
+func TestFM_N06_PassesNeedACacheAndAClock(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ complete, off, want bool }{
+		"both are right":               {complete: true, want: true},
+		"the cache is incomplete":      {},
+		"the clock is off":             {complete: true, off: true},
+		"neither of the two is usable": {off: true},
+	} {
+		if in, may := command.MayPass(tc.complete, tc.off); may != tc.want || in != command.Unsynced {
+			t.Errorf("%s: MayPass() = %v, %v, want %v", name, in, may, tc.want)
+		}
+	}
+}
