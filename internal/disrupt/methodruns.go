@@ -1,6 +1,10 @@
 package disrupt
 
-import "time"
+import (
+	"time"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+)
 
 // stalledAfter is the time without a run from which disruption counts as stalled (disruption 3, step 1).
 const stalledAfter = 15 * time.Minute
@@ -46,6 +50,15 @@ func (r *MethodRuns) LateMethods(enabled []Method, now time.Time) []LateRun {
 		r.methods[m.Name] = now
 	}
 	return late
+}
+
+// NextUnreached returns the pools that the next search of consolidation begins with, given those of this one, the method
+// that ran last and its decision. A list counts until a search ends in time; other methods do not change it.
+func NextUnreached(before []string, last Method, d *Decision) []string {
+	if last.Reason != karpv1.ReasonUnderutilized || d.Partial && len(d.Unreached) == 0 {
+		return before
+	}
+	return d.Unreached
 }
 
 // Record records that a method runs.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 )
 
@@ -49,5 +50,26 @@ func TestMethodRuns(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("late runs (-want +got):\n%s", diff)
+	}
+}
+
+// Trust C04: pools that a search had no time for come first until a search ends in time.
+func TestTrust_C04_UnreachedPoolsComeFirst(t *testing.T) {
+	t.Parallel()
+	consolidation := disrupt.Method{Reason: karpv1.ReasonUnderutilized}
+	for name, tc := range map[string]struct {
+		last     disrupt.Method
+		decision disrupt.Decision
+		want     []string
+	}{
+		"another method ran last":                {last: disrupt.Method{Reason: karpv1.ReasonDrifted}, want: []string{"old"}},
+		"no method ran":                          {want: []string{"old"}},
+		"a search ended in time":                 {last: consolidation},
+		"a search missed others":                 {last: consolidation, decision: disrupt.Decision{Partial: true, Unreached: []string{"new"}}, want: []string{"new"}},
+		"a search was cut off before it counted": {last: consolidation, decision: disrupt.Decision{Partial: true}, want: []string{"old"}},
+	} {
+		if diff := cmp.Diff(tc.want, disrupt.NextUnreached([]string{"old"}, tc.last, &tc.decision)); diff != "" {
+			t.Errorf("%s: want - got +\n%s", name, diff)
+		}
 	}
 }

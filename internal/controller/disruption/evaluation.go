@@ -7,7 +7,6 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
@@ -47,9 +46,7 @@ func (e *evaluator) decide(ctx context.Context, view disrupt.View) disrupt.Decis
 	}
 	end(kind)
 	e.reportTimeouts(ctx, limits, decision)
-	if method.Reason == karpv1.ReasonUnderutilized && (len(decision.Unreached) > 0 || !decision.Partial) {
-		e.unreached = decision.Unreached // until a search ends in time
-	}
+	e.unreached = disrupt.NextUnreached(e.unreached, method, &decision)
 	return decision
 }
 
