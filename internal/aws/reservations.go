@@ -15,17 +15,14 @@ import (
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/discover"
 	"github.com/dovetail-sh/dovetail/internal/aws/inventory"
 	"github.com/dovetail-sh/dovetail/internal/cloud/directory"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 )
 
-const (
-	reservationsEvery = time.Minute
-	blockNotice       = 40 * time.Minute // before a capacity block ends, its nodes are removed
-	capacityBlock     = "capacity-block"
-)
+const reservationsEvery = time.Minute
 
 // reservations keeps NodeClaims true to the capacity reservations their instances run in.
 type reservations struct {
@@ -43,11 +40,13 @@ func (r *reservations) deleteExpiringBlocks(ctx context.Context) error {
 	if err := errors.Join(r.client.List(ctx, classes), r.client.List(ctx, claims)); err != nil {
 		return err
 	}
-	ends := blockEnds(classes.Items)
+	blocks, now := blocksOf(classes.Items), r.now()
 	byName(claims.Items)
 	var failures []error
-	for _, claim := range expiring(claims.Items, ends, r.now()) {
-		failures = append(failures, r.deleteExpiring(ctx, &claim, ends[claim.Labels[awsv1.LabelCapacityReservationID]]))
+	for i := range claims.Items {
+		if end, ending := blocks.Ending(&claims.Items[i], now); ending {
+			failures = append(failures, r.deleteExpiring(ctx, &claims.Items[i], end))
+		}
 	}
 	return errors.Join(failures...)
 }
@@ -77,29 +76,19 @@ func (r *reservations) deleteExpiring(ctx context.Context, claim *karpv1.NodeCla
 	return nil
 }
 
-// blockEnds are the ends of capacity blocks, as far as classes know them, by reservation.
-func blockEnds(classes []awsv1.EC2NodeClass) map[string]time.Time {
-	ends := map[string]time.Time{}
+// blocksOf are the capacity blocks that classes know.
+func blocksOf(classes []awsv1.EC2NodeClass) lifecycle.Blocks {
+	blocks := lifecycle.Blocks{
+		ReservationLabel: awsv1.LabelCapacityReservationID, TypeLabel: awsv1.LabelCapacityReservationType, Type: discover.ReservationCapacityBlock, Ends: map[string]time.Time{},
+	}
 	for i := range classes {
 		for _, reservation := range classes[i].Status.CapacityReservations {
-			if reservation.ReservationType == capacityBlock && reservation.EndTime != nil {
-				ends[reservation.ID] = reservation.EndTime.Time
+			if reservation.ReservationType == blocks.Type && reservation.EndTime != nil {
+				blocks.Ends[reservation.ID] = reservation.EndTime.Time
 			}
 		}
 	}
-	return ends
-}
-
-func expiring(claims []karpv1.NodeClaim, ends map[string]time.Time, now time.Time) []karpv1.NodeClaim {
-	var out []karpv1.NodeClaim
-	for _, claim := range claims {
-		end, known := ends[claim.Labels[awsv1.LabelCapacityReservationID]]
-		block := claim.Labels[awsv1.LabelCapacityReservationType] == capacityBlock
-		if known && block && claim.DeletionTimestamp.IsZero() && end.Sub(now) <= blockNotice {
-			out = append(out, claim)
-		}
-	}
-	return out
+	return blocks
 }
 
 // relabel turns claims and Nodes whose instance is no longer in a reservation into on-demand ones (F09).
@@ -166,14 +155,6 @@ func (r *reservations) relabelOne(ctx context.Context, claim *karpv1.NodeClaim, 
 
 func (r *reservations) relabelOnDemand(ctx context.Context, obj client.Object) error {
 	before := obj.DeepCopyObject().(client.Object)
-	labels := obj.GetLabels()
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	labels[karpv1.LabelCapacityType] = karpv1.CapacityTypeOnDemand
-	delete(labels, awsv1.LabelCapacityReservationID)
-	delete(labels, awsv1.LabelCapacityReservationType)
-	delete(labels, awsv1.LabelCapacityReservationInterrupt)
-	obj.SetLabels(labels)
+	obj.SetLabels(lifecycle.OnDemandLabels(obj.GetLabels(), awsv1.LabelCapacityReservationID, awsv1.LabelCapacityReservationType, awsv1.LabelCapacityReservationInterrupt))
 	return client.IgnoreNotFound(r.client.Patch(ctx, obj, client.MergeFrom(before)))
 }

@@ -15,6 +15,7 @@ import (
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	"github.com/dovetail-sh/dovetail/internal/aws/awserr"
+	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 )
 
 // Words of status.capacityReservations.
@@ -24,10 +25,6 @@ const (
 	ReservationActive        = "active"
 	ReservationExpiring      = "expiring"
 )
-
-// blockExpires is how long before its end a capacity block counts as expiring: EC2 takes its
-// instances back from 30 minutes before the end on.
-const blockExpires = 40 * time.Minute
 
 const reservationPageSize = 1000
 
@@ -127,7 +124,7 @@ func readReservation(r ec2types.CapacityReservation, now time.Time) (*Reservatio
 	}
 	if r.EndDate != nil {
 		out.EndTime = new(metav1.NewTime(*r.EndDate))
-		if kind == ReservationCapacityBlock && !now.Before(r.EndDate.Add(-blockExpires)) {
+		if kind == ReservationCapacityBlock && lifecycle.BlockEnds(*r.EndDate, now) {
 			out.State = ReservationExpiring
 		}
 	}
