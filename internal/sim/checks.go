@@ -14,6 +14,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/interruption"
 	"github.com/dovetail-sh/dovetail/internal/reboot"
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
@@ -49,7 +50,8 @@ type checks struct {
 	marked   map[string]time.Time   // since when nodes have had the taint of a reboot that is over
 	size     map[string]time.Time   // since when a static pool has been too large or too small
 	noticed  map[string]bool        // instances whose interruption notice was handled
-	slots    []string               // claims that were ordered for the reservation
+	slots    map[string][]string    // claims that were ordered for reservations
+	lost     map[string]time.Time   // when the interruption of a reservation was last handled
 	holds    map[string][]time.Time // when commands of this process held a node lately
 	commands commandChecks
 
@@ -58,7 +60,7 @@ type checks struct {
 
 func newChecks(w *World) checks {
 	return checks{
-		w: w, commands: newCommandChecks(), noticed: map[string]bool{}, asked: map[string]rebootCalls{}, ill: map[string]time.Time{}, marked: map[string]time.Time{}, size: map[string]time.Time{}, holds: map[string][]time.Time{},
+		w: w, commands: newCommandChecks(), noticed: map[string]bool{}, asked: map[string]rebootCalls{}, ill: map[string]time.Time{}, marked: map[string]time.Time{}, size: map[string]time.Time{}, holds: map[string][]time.Time{}, slots: map[string][]string{}, lost: map[string]time.Time{},
 		bought: map[types.UID]string{}, served: map[types.UID][]purchase{}, tainted: map[string]time.Time{}, waiting: map[string]time.Time{}, failed: map[string]bool{}, idle: map[string]time.Time{},
 	}
 }
@@ -384,6 +386,14 @@ func (c *checks) terminates(p *process, node *corev1.Node) {
 func (c *checks) releases(what, id string) {
 	if i := c.w.market.byID[id]; i != nil && !i.ending {
 		c.w.broken("G3", "%s is released although instance %s runs", what, id)
+	}
+}
+
+// hears records that a notice is about to be handled.
+func (c *checks) hears(n interruption.Notice) {
+	c.noticed[n.Instance] = true
+	if i := c.w.market.byID[n.Instance]; i != nil && n.Kind == interruption.ReservationInterrupted {
+		c.lost[i.reservation] = c.w.now
 	}
 }
 

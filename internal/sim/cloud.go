@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -38,7 +39,7 @@ type simCloud struct {
 	small     time.Time            // until when machines come up with less than their type should have
 	mute      time.Time            // until when the cloud does not respond to requests about instances
 	types     []catalog.InstanceType
-	reserved  *reservation // nil: the account has none
+	reserved  []*reservation
 	count     int
 	notices   []string // provider ids that will be interrupted; they wait until a process reads them
 }
@@ -64,7 +65,7 @@ type instance struct {
 
 func newSimCloud(w *World, machines []Machine) *simCloud {
 	return &simCloud{
-		w: w, lanes: resources.NewTable(), machines: slices.Clone(machines), reserved: w.config.Reserved.open(), instances: map[types.UID]*instance{}, byID: map[string]*instance{},
+		w: w, lanes: resources.NewTable(), machines: slices.Clone(machines), reserved: open(w.config.Reserved), instances: map[types.UID]*instance{}, byID: map[string]*instance{},
 		gone: map[string]time.Time{}, known: map[string]time.Time{},
 	}
 }
@@ -92,7 +93,7 @@ func (m *simCloud) offers() []catalog.InstanceType {
 // It is idempotent: for the same claim it returns the same instance.
 func (m *simCloud) launch(claim *karpv1.NodeClaim) (cloud.Instance, error) {
 	if i := m.instances[claim.UID]; i != nil {
-		return i.described(), nil
+		return m.describe(i), nil
 	}
 	if m.w.now.Before(m.failing) {
 		return cloud.Instance{}, outOfOrder("launch")
@@ -128,7 +129,7 @@ func (m *simCloud) launch(claim *karpv1.NodeClaim) (cloud.Instance, error) {
 		return cloud.Instance{}, &cloud.Error{Kind: cloud.NoCapacity, Op: "launch", Err: errors.New("none of the offerings can be had")}
 	}
 	m.start(best, claim)
-	return best.described(), nil
+	return m.describe(best), nil
 }
 
 // markUnavailable leaves an offering out of plans for a while.
@@ -153,18 +154,16 @@ func (m *simCloud) start(i *instance, claim *karpv1.NodeClaim) {
 	i.node, i.mute = fmt.Sprintf("node-%04d", m.count), m.w.faulty(m.w.config.NeverJoins)
 	i.pool, i.class = claim.Labels[karpv1.LabelNodePool], claim.Spec.NodeClassRef.Name
 	m.instances[claim.UID], m.byID[i.id], m.order = i, i, nil
-	if i.reservation != "" {
-		m.types = nil
-	}
+	m.tookSlot(i)
 	m.w.stats.Launched++
 	m.w.logf("cloud: %s is bought for claim %s: %s in %s, %s", i.id, claim.Name, i.machine.Name, i.zone, i.capacityType)
 	m.w.after(m.w.between(m.w.config.Boot/2, m.w.config.Boot), func() { m.join(i) })
 }
 
-func (i *instance) described() cloud.Instance {
+func (m *simCloud) describe(i *instance) cloud.Instance {
 	labels := i.machine.labels()
-	if i.reservation != "" {
-		labels[awsv1.LabelCapacityReservationID] = i.reservation
+	if r := m.reservationOf(i.reservation); r != nil {
+		maps.Copy(labels, r.labels())
 	}
 	return cloud.Instance{
 		ID: cloud.ID(i.id), Type: i.machine.Name, Zone: i.zone, CapacityType: i.capacityType, Labels: labels,

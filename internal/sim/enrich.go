@@ -50,10 +50,28 @@ func enrich(c *Config) {
 		m.reservation()
 	}
 	m.Rand = rand.New(rand.NewPCG(c.Seed, 0x1e4d))
-	if c.Reserved != nil && m.chance(0.4) {
+	if len(c.Reserved) > 0 && m.chance(0.4) {
 		m.change("cloud: an instance of the reservation is taken back", (*World).reclaimReserved)
 	}
+	enrichLater(m)
 	slices.SortStableFunc(c.Changes, func(a, b Change) int { return int(a.At - b.At) })
+}
+
+// enrichLater draws what came last, each with numbers of its own. The streams are such that seeds which tests name have
+// none of it, so that they still are what they were.
+func enrichLater(m *maker) {
+	for _, f := range []struct {
+		stream uint64
+		share  float64
+		draw   func()
+	}{
+		{0xb004, 0.15, m.reservations},
+	} {
+		m.Rand = rand.New(rand.NewPCG(m.c.Seed, f.stream))
+		if m.chance(f.share) {
+			f.draw()
+		}
+	}
 }
 
 // static is a pool of fixed size, for pods that tolerate it.

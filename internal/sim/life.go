@@ -286,7 +286,7 @@ func (p *process) interruptions() {
 		notice := p.w.market.noticeOf(p.w.market.notices[0])
 		for _, name := range p.w.api.claimNames() {
 			if claim := p.w.api.claims[name]; claim != nil && claim.Status.ProviderID == notice.Instance {
-				p.w.checks.noticed[notice.Instance] = true
+				p.w.checks.hears(notice)
 				p.performInterruption(claim, p.w.config.Steps.Interrupt(&p.interrupted, notice, claim, awsv1.LabelCapacityReservationID, p.w.now))
 			}
 		}
@@ -304,7 +304,7 @@ func (p *process) performInterruption(claim *karpv1.NodeClaim, effects []interru
 			p.w.market.markUnavailable(offering(e.InstanceType, e.Zone, karpv1.CapacityTypeSpot))
 		case interruption.CountRisk: // the market of a run recommends nothing
 		case interruption.MarkReservationUnavailable:
-			p.w.market.reservationOut()
+			p.w.market.reservationOut(e.ID)
 		case interruption.AdvanceDeadline:
 			if next := claim.DeepCopy(); drain.AdvanceDeadline(next, e.Deadline) {
 				p.write(func() { p.w.api.put(next) })

@@ -16,6 +16,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/drain"
 	"github.com/dovetail-sh/dovetail/internal/interruption"
+	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/pool"
 	"github.com/dovetail-sh/dovetail/internal/provision"
 	"github.com/dovetail-sh/dovetail/internal/sim"
@@ -107,6 +108,33 @@ func plantedBugs() []plantedBug {
 			s.Interrupt = func(*interruption.State, interruption.Notice, *karpv1.NodeClaim, string, time.Time) []interruption.Effect {
 				return nil
 			}
+		}},
+		{name: "reservations that are taken back are not left", seed: 6, rules: []string{"interruption"}, plant: func(s *sim.Steps) {
+			s.Interrupt = func(state *interruption.State, n interruption.Notice, claim *karpv1.NodeClaim, label string, now time.Time) []interruption.Effect {
+				if n.Kind == interruption.ReservationInterrupted {
+					return nil
+				}
+				return state.Advance(n, claim, label, now)
+			}
+		}},
+		{name: "reservations that are taken back stay in plans", seed: 98, rules: []string{"reservation"}, plant: func(s *sim.Steps) {
+			s.Interrupt = func(state *interruption.State, n interruption.Notice, claim *karpv1.NodeClaim, label string, now time.Time) []interruption.Effect {
+				return slices.DeleteFunc(state.Advance(n, claim, label, now), func(e interruption.Effect) bool {
+					_, is := e.(interruption.MarkReservationUnavailable)
+					return is
+				})
+			}
+		}},
+		{name: "capacity blocks that end are not left", seed: 98, rules: []string{"block"}, plant: func(s *sim.Steps) {
+			s.BlockEnding = func(lifecycle.Blocks, *karpv1.NodeClaim, time.Time) (time.Time, bool) { return time.Time{}, false }
+		}},
+		{name: "capacity blocks are left when they are over", seed: 98, rules: []string{"block"}, plant: func(s *sim.Steps) {
+			s.BlockEnding = func(b lifecycle.Blocks, claim *karpv1.NodeClaim, now time.Time) (time.Time, bool) {
+				return b.Ending(claim, now.Add(-40*time.Minute))
+			}
+		}},
+		{name: "nodes whose reservation has ended count as reserved", seed: 51, rules: []string{"FM-F09"}, plant: func(s *sim.Steps) {
+			s.OnDemandLabels = func(labels map[string]string, _ ...string) map[string]string { return labels }
 		}},
 	}
 }

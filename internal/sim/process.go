@@ -140,6 +140,9 @@ func (w *World) boot() {
 	})
 	p.every(2*time.Minute, p.collect)
 	p.every(5*time.Second, p.interruptions)
+	if len(w.config.Reserved) > 0 {
+		p.every(reservationsEvery, p.leaveReservations)
+	}
 	w.logf("controller: process %d starts", p.number)
 }
 

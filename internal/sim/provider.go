@@ -60,7 +60,7 @@ func (m *simCloud) Find(_ context.Context, id cloud.ID) (cloud.Instance, error) 
 	if err != nil {
 		return cloud.Instance{}, err
 	}
-	return i.described(), nil
+	return m.describe(i), nil
 }
 
 // List returns every instance that exists, in the order of their ids.
@@ -72,7 +72,7 @@ func (m *simCloud) List(context.Context) ([]cloud.Instance, error) {
 	}
 	var out []cloud.Instance
 	for _, id := range sorted(m.byID) {
-		out = append(out, m.byID[id].described())
+		out = append(out, m.describe(m.byID[id]))
 	}
 	return out, nil
 }

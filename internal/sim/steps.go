@@ -12,6 +12,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/drain"
 	"github.com/dovetail-sh/dovetail/internal/interruption"
+	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/pool"
 	"github.com/dovetail-sh/dovetail/internal/provision"
 	"github.com/dovetail-sh/dovetail/internal/reboot"
@@ -29,6 +30,8 @@ type Steps struct {
 	AdvanceNode     func(context.Context, drain.Facts, *drain.Calls, drain.NodeShell) (time.Duration, error)
 	AdvanceClaim    func(context.Context, drain.ClaimFacts, *drain.Calls, drain.ClaimShell) (time.Duration, error)
 	Interrupt       func(*interruption.State, interruption.Notice, *karpv1.NodeClaim, string, time.Time) []interruption.Effect
+	BlockEnding     func(lifecycle.Blocks, *karpv1.NodeClaim, time.Time) (end time.Time, ending bool)
+	OnDemandLabels  func(labels map[string]string, reservation ...string) map[string]string
 	AdvanceReboot   func(context.Context, reboot.Facts, *reboot.Calls, reboot.Shell) (time.Duration, error)
 }
 
@@ -63,6 +66,12 @@ func (s Steps) complete() Steps {
 	}
 	if s.Interrupt == nil {
 		s.Interrupt = (*interruption.State).Advance
+	}
+	if s.BlockEnding == nil {
+		s.BlockEnding = lifecycle.Blocks.Ending
+	}
+	if s.OnDemandLabels == nil {
+		s.OnDemandLabels = lifecycle.OnDemandLabels
 	}
 	if s.AdvanceReboot == nil {
 		s.AdvanceReboot = reboot.Advance

@@ -38,7 +38,7 @@ type Config struct {
 	Steps    Steps
 	Protocol func(Shipped) Protocol // nil: that of the controller
 
-	Reserved   *Reservation         // capacity that the account has reserved; nil: none
+	Reserved   []Reservation        // capacity that the account has reserved
 	Repairs    []cloud.Repair       // repair policies; none: nothing is repaired
 	OldRepair  bool                 // repair as it was before it became a method of disruption
 	Cures      float64              // share of reboots that help
@@ -163,6 +163,7 @@ func Run(c Config) Result {
 	for _, p := range c.Pools {
 		w.putPool(p.DeepCopy())
 	}
+	w.openReservations()
 	w.boot()
 	for _, a := range c.Apps {
 		w.deploy(a)
