@@ -33,9 +33,10 @@ type DevicePool struct {
 type Offering struct {
 	Zone         string            `json:"zone"`
 	CapacityType string            `json:"capacityType"`
-	Price        float64           `json:"price"`          // USD an hour
+	Price        float64           `json:"price"`          // USD an hour; 0 is unknown, unless Free
 	Risk         float64           `json:"risk,omitempty"` // USD an hour that the chance of losing it, or of not getting it, counts when plans are compared
 	Available    bool              `json:"available"`
+	Free         bool              `json:"free,omitempty"`        // a NodeOverlay made the price 0: it is known
 	Out          bool              `json:"out,omitempty"`         // not available since launches found no capacity lately: it is tried again soon
 	Reservation  string            `json:"reservation,omitempty"` // id, for capacity type "reserved"
 	Remaining    int               `json:"remaining,omitempty"`   // instances left in the reservation

@@ -22,7 +22,8 @@ type NodeFacts struct {
 	Pods                 []*corev1.Pod      // bound to the node
 	Volumes              VolumeLookup       // for the pods; nil: volumes are not looked at
 	DeclaredVolumeLimits map[string]int     // of the instance type, by CSI driver (V15-57)
-	Price                float64            // USD an hour; 0: unknown
+	Price                float64            // USD an hour; 0: unknown, unless Free
+	Free                 bool               // a NodeOverlay made the price 0
 	Settling             bool               // inside consolidateAfter
 	Deleting             bool               // a command that removes it is running
 	RebootWaits          bool               // its reboot has waited for its pods for long: they need another place
@@ -39,6 +40,7 @@ func (r *Reader) Node(f NodeFacts) Node {
 		Pods:         r.pods(f.Pods, f.Volumes),
 		VolumeLimits: volumeLimits(f.CSINode, f.DeclaredVolumeLimits),
 		Price:        f.Price,
+		Free:         f.Free,
 		Initialized:  s.initialized,
 		Deleting:     f.Deleting || s.deleting(),
 		Settling:     f.Settling,

@@ -80,6 +80,9 @@ func (s *Snapshot) Frees(pool, instanceType, zone, capacityType string) float64 
 	return 0
 }
 
+// Priced reports whether the price of the node is known.
+func (n *Node) Priced() bool { return n.Price > 0 || n.Free }
+
 // RequestedPercent is how much of a resource of a node its pods request, in percent. A pod that ends is on its way out, and
 // does not count.
 func (n *Node) RequestedPercent(lane int) int64 {

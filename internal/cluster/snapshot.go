@@ -63,7 +63,8 @@ type Node struct {
 	InstanceType string            `json:"instanceType,omitempty"`
 	Zone         string            `json:"zone,omitempty"`
 	CapacityType string            `json:"capacityType,omitempty"`
-	Price        float64           `json:"price,omitempty"` // USD an hour; 0: unknown
+	Price        float64           `json:"price,omitempty"` // USD an hour; 0: unknown, unless Free
+	Free         bool              `json:"free,omitempty"`  // a NodeOverlay made the price 0
 	Initialized  bool              `json:"initialized,omitempty"`
 	Deleting     bool              `json:"deleting,omitempty"` // its capacity is not offered and its pods are planned elsewhere
 	Settling     bool              `json:"settling,omitempty"` // inside consolidateAfter: takes only pending pods and pods of deleting nodes, and is not consolidated itself

@@ -281,7 +281,7 @@ func (c *consolidation) judgeMove(m *solve.Move) *reason.Reason {
 // a known price can be removed, because it may save something. Reserved capacity that is freed counts with its
 // on-demand price.
 func (c *consolidation) benefitTooSmall(m *solve.Move) *reason.Reason {
-	if len(m.Create) == 0 && slices.ContainsFunc(m.Remove, func(name string) bool { return c.nodes[name].Price <= 0 }) {
+	if len(m.Create) == 0 && slices.ContainsFunc(m.Remove, func(name string) bool { return !c.nodes[name].Priced() }) {
 		return nil
 	}
 	gain := (m.Saves + m.Frees) * c.v.Tuning.Horizon.Hours()

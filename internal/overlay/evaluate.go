@@ -331,7 +331,7 @@ func (a *applied) change(it *catalog.InstanceType, t int, s *Set) {
 			continue
 		}
 		o := &offerings()[n-a.first[t]]
-		o.Price = s.overlays[a.priceBy[n]-1].price.of(o.Price, o.Price > 0 || o.Available || o.Out)
+		o.Price, o.Free = s.overlays[a.priceBy[n]-1].price.of(o.Price, o.Price > 0 || o.Available || o.Out)
 		it.Overlaid = true
 	}
 	for _, name := range a.names {

@@ -198,6 +198,36 @@ func TestWhatOverlaysChange(t *testing.T) {
 	}
 }
 
+// OV-12, FM P02: a price that an overlay makes 0 is known; one that is not known stays so.
+func TestOV_12_FM_P02_FreeIsKnown(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		overlay string
+		free    bool
+	}{
+		"no price any more":     {"o adjust=-100% | " + keyType + " In m5.large", true},
+		"an amount beyond it":   {"o adjust=-1000 | " + keyType + " In m5.large", true},
+		"the price 0":           {"o price=0 | " + keyType + " In m5.large", true},
+		"a lower price":         {"o adjust=-99% | " + keyType + " In m5.large", false},
+		"another instance type": {"o price=0 | " + keyType + " In c6.large", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			list := types()
+			at := slices.IndexFunc(list, func(it catalog.InstanceType) bool { return it.Name == "m5.large" })
+			list[at].Offerings = append(list[at].Offerings, catalog.Offering{Zone: "z", CapacityType: karpv1.CapacityTypeOnDemand})
+			pool := overlay.Pool{Name: "default", Types: list}
+			set, _ := evaluate([]overlay.Pool{pool}, tc.overlay)
+			for _, o := range set.Apply(pool)[at].Offerings {
+				unknown := o.Zone == "z" && !strings.Contains(tc.overlay, "price=0 | "+keyType+" In m5")
+				if want := tc.free && !unknown; o.Free != want || o.Free && o.Price != 0 {
+					t.Errorf("%s %s: price %v, free %v, want %v", o.Zone, o.CapacityType, o.Price, o.Free, want)
+				}
+			}
+		})
+	}
+}
+
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -48,16 +48,18 @@ type amount struct {
 	n        int64
 }
 
-// of returns the changed price; it is never below zero. A price that is not known, which is written as zero, can be
-// replaced but not adjusted.
-func (p *price) of(usd float64, known bool) float64 {
+// of returns the changed price, which is never below zero, and whether it is known to be zero. A price that is not known,
+// which is written as zero, can be replaced but not adjusted.
+func (p *price) of(usd float64, known bool) (changed float64, free bool) {
 	switch {
 	case p.absolute:
-		return p.amount
+		changed = p.amount
 	case !known:
-		return usd
+		return usd, false
+	default:
+		changed = max(0, usd+usd*p.share+p.amount)
 	}
-	return max(0, usd+usd*p.share+p.amount)
+	return changed, changed <= 0
 }
 
 // Read reads a NodeOverlay. The error says what its schema cannot know and a user has to change.

@@ -35,7 +35,7 @@ func describing() []Command {
 		{
 			Name: "node", Do: readNode,
 			Usage: "node name=n1 pool=default type=m [zone=a] [captype=on-demand] [reservation=cr-1] [cpu=4 …] [labels=key:value] [taints=…] [volumelimits=driver:2|driver:none] [price=0.1] " +
-				"[uninitialized|claimed|unlaunched requires=\"zone in a,b\"] [deleting] [settling]; without pool= it is unmanaged and needs cpu= instead of type=",
+				"[uninitialized|claimed|unlaunched requires=\"zone in a,b\"] [deleting] [settling] [free]; without pool= it is unmanaged and needs cpu= instead of type=",
 			Example: "type name=m cpu=4 price=0.17\npool name=default\nnode name=n1 pool=default type=m zone=a\nnode name=old cpu=2 memory=4Gi labels=zone:b",
 		},
 		{

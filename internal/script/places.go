@@ -64,7 +64,7 @@ func requirements(term corev1.NodeSelectorTerm) []karpv1.Requirement {
 func readNode(w *World, l *Line) string {
 	o := &corev1.Node{}
 	o.Name, o.Labels, o.Spec.Taints = l.Name("name"), map[string]string{}, l.taints("taints")
-	f := cluster.NodeFacts{Node: o, Price: l.Price("price"), Settling: l.Flag("settling"), Deleting: l.Flag("deleting"), CSINode: l.csiNode()}
+	f := cluster.NodeFacts{Node: o, Price: l.Price("price"), Free: l.Flag("free"), Settling: l.Flag("settling"), Deleting: l.Flag("deleting"), CSINode: l.csiNode()}
 	amounts := l.Amounts()
 	if pool := l.Text("pool"); pool != "" {
 		w.managed(&f, l, pool, amounts)
@@ -126,7 +126,7 @@ func (w *World) managed(f *cluster.NodeFacts, l *Line, pool string, amounts core
 	maps.Copy(capacity, amounts)
 	w.report(o, capacity, m.overhead)
 	f.DeclaredVolumeLimits = m.volumes
-	if f.Price == 0 {
+	if f.Price == 0 && !f.Free {
 		f.Price = m.price(zone, captype)
 	}
 	f.Claim = &karpv1.NodeClaim{}

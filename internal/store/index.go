@@ -34,18 +34,18 @@ func (x index) find(pool, name string) *catalog.InstanceType {
 	return names[name]
 }
 
-// price is what a node costs; 0 if that is not known.
-func (x index) price(n *cluster.Node) float64 {
+// price is what a node costs. 0 is not known, unless it is free.
+func (x index) price(n *cluster.Node) (usd float64, free bool) {
 	t := x.find(n.Pool, n.InstanceType)
 	if t == nil {
-		return 0
+		return 0, false
 	}
 	for i := range t.Offerings {
 		if o := &t.Offerings[i]; o.Zone == n.Zone && o.CapacityType == n.CapacityType {
-			return o.Price
+			return o.Price, o.Free
 		}
 	}
-	return 0
+	return 0, false
 }
 
 // least is what pods can use on every node that a claim can become, resource by resource. It is zero if the claim does

@@ -254,7 +254,7 @@ func (s *Store) readPlace(p *place, sizes index) cluster.Node {
 	n := p.read
 	n.Settling = p.insideConsolidateAfter()
 	n.Deleting = n.Deleting || p.removing || s.orphaned(p)
-	n.Price = sizes.price(&n)
+	n.Price, n.Free = sizes.price(&n)
 	n.VolumeLimits = sizes.volumeLimits(&n, s.published(p))
 	if n.Needs != nil {
 		// The planned requests of the claim are less than its later capacity: pods that come before the launch would

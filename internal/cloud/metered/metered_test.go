@@ -187,6 +187,39 @@ func TestGaugesSurviveABrokenPool(t *testing.T) {
 	}
 }
 
+// FM P02, OV-12: the gauge has the lowest price that any pool knows. Zero is none, unless an overlay made it so, whichever
+// pool comes first.
+func TestFM_P02_GaugesHaveTheLowestKnownPrice(t *testing.T) {
+	t.Parallel()
+	offering := func(usd float64, free bool) catalog.Offering {
+		return catalog.Offering{Zone: "eu-west-1a", CapacityType: "spot", Price: usd, Free: free, Available: usd > 0 || free}
+	}
+	unknown, cheap, dear, free := offering(0, false), offering(0.1, false), offering(0.2, false), offering(0, true)
+	for name, tc := range map[string]struct {
+		pools []catalog.Offering // one in each
+		want  float64
+	}{
+		"the first does not know it": {[]catalog.Offering{unknown, dear}, 0.2},
+		"the last does not know it":  {[]catalog.Offering{cheap, unknown}, 0.1},
+		"nobody knows it":            {[]catalog.Offering{unknown, unknown}, 0},
+		"the lowest, of the last":    {[]catalog.Offering{unknown, dear, cheap}, 0.1},
+		"the lowest, of the first":   {[]catalog.Offering{cheap, dear}, 0.1},
+		"free for the first":         {[]catalog.Offering{free, cheap}, 0},
+		"free for the last":          {[]catalog.Offering{unknown, cheap, free}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sizes, sale := map[string]catalog.InstanceType{}, map[offeringKey]bestOffering{}
+			for _, o := range tc.pools {
+				mergeTypes([]catalog.InstanceType{{Name: "m5.large", Offerings: []catalog.Offering{o}}}, sizes, sale)
+			}
+			if got := sale[offeringKey{"m5.large", "spot", "eu-west-1a"}].price; got != tc.want {
+				t.Errorf("price %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
 // Two pools may see one instance type with different amounts of memory, after what nodes of their images have. The
 // gauge does not jump between the two.
 func TestGaugesDoNotDependOnTheOrderOfPools(t *testing.T) {

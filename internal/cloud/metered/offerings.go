@@ -39,7 +39,8 @@ type offeringKey struct{ instanceType, capacityType, zone string }
 // bestOffering is the best that any pool can have of it.
 type bestOffering struct {
 	available bool
-	price     float64
+	price     float64 // the lowest that is known; 0 if none is
+	known     bool
 }
 
 // Refresh sets the gauges. A pool that cannot be listed does not keep the others' series away.
@@ -65,7 +66,7 @@ func (g *Offerings) Refresh(ctx context.Context) error {
 }
 
 // mergeTypes merges the types of one pool into those of all. A type that pools see with different sizes has the
-// size of the first.
+// size of the first; an offering has the lowest price that any pool knows for it.
 func mergeTypes(all []catalog.InstanceType, sizes map[string]catalog.InstanceType, sale map[offeringKey]bestOffering) {
 	for i := range all {
 		t := &all[i]
@@ -74,9 +75,9 @@ func mergeTypes(all []catalog.InstanceType, sizes map[string]catalog.InstanceTyp
 		}
 		for _, o := range t.Offerings {
 			key := offeringKey{t.Name, o.CapacityType, o.Zone}
-			best, seen := sale[key]
-			if !seen || o.Price > 0 && o.Price < best.price {
-				best.price = o.Price
+			best := sale[key]
+			if known := o.Price > 0 || o.Free; known && (!best.known || o.Price < best.price) {
+				best.price, best.known = o.Price, true
 			}
 			best.available = best.available || o.Available
 			sale[key] = best

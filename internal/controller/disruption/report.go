@@ -202,7 +202,7 @@ func (r *reporter) setCostMetrics(view disrupt.View) {
 	}
 	for _, n := range view.Nodes {
 		costs[n.Pool] += max(0, n.Price)
-		if n.Price > 0 {
+		if n.Priced() {
 			continue
 		}
 		unpriced[n.Name] = true

@@ -223,7 +223,7 @@ func (v *mover) explainKept(result *Consolidation, stays *keepReasons) []Verdict
 		case stays.refused[name].Code != "":
 			refused := stays.refused[name]
 			why.Code, why.Have, why.Want = refused.Code, refused.Have, refused.Want
-		case v.price[n] <= 0:
+		case !v.model.Nodes[n].Source.Priced():
 			why.Code = reason.PriceUnknown
 		case result.Partial:
 			why.Code = reason.OutOfTime
