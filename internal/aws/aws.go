@@ -187,7 +187,7 @@ func (c *Cloud) poolsOf(ctx context.Context, class *awsv1.EC2NodeClass) ([]karpv
 
 // Priced reports whether prices were requested since this process leads, even if it failed. Before that they are
 // built-in ones, which are another region's (FM P05).
-func (c *Cloud) Priced() bool { return c.prices.Asked() }
+func (c *Cloud) Priced() bool { return c.prices.Refreshed() }
 
 // Lanes names the resources that instance types can have. It never changes.
 func (c *Cloud) Lanes() resources.Table { return c.catalog.Lanes() }

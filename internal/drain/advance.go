@@ -48,10 +48,10 @@ type ClaimShell interface {
 func AdvanceNode(ctx context.Context, f Facts, calls *Calls, shell NodeShell) (after time.Duration, err error) {
 	f.Said = calls.Said
 	return dialogue(ctx, f.Now, calls, shell, func(a answer) (next, error) {
-		f.Instance, f.Refusal, f.Asked, f.Accepted = a.state, a.refusal, calls.Asked, calls.Accepted
+		f.Instance, f.Refusal, f.Queried, f.Accepted = a.state, a.refusal, calls.Queried, calls.Accepted
 		step := Next(f)
 		said, err := shell.Perform(ctx, &f, step)
-		return next{ask: step.Ask, terminate: step.Terminate, release: step.Release, said: said, after: step.After}, err
+		return next{query: step.Query, terminate: step.Terminate, release: step.Release, said: said, after: step.After}, err
 	}, func() error { return shell.Release(ctx, f) })
 }
 
@@ -62,7 +62,7 @@ func AdvanceClaim(ctx context.Context, f ClaimFacts, calls *Calls, shell ClaimSh
 		f.Instance, f.Refusal, f.Accepted = a.state, a.refusal, calls.Accepted
 		step := NextClaim(f)
 		said, err := shell.Perform(ctx, &f, step)
-		return next{ask: step.Ask, terminate: step.Terminate, release: step.Release, said: said, after: step.After}, err
+		return next{query: step.Query, terminate: step.Terminate, release: step.Release, said: said, after: step.After}, err
 	}, func() error { return shell.Release(ctx, f) })
 }
 
@@ -74,7 +74,7 @@ type answer struct {
 
 // next is how a dialogue continues after a step was performed.
 type next struct {
-	ask, terminate, release, said bool
+	query, terminate, release, said bool
 
 	after time.Duration
 }
@@ -90,9 +90,9 @@ func dialogue(ctx context.Context, now time.Time, calls *Calls, instance Instanc
 		switch {
 		case err != nil:
 			return 0, err
-		case n.ask:
+		case n.query:
 			last = answer{state: found(instance.Find(ctx))}
-			calls.Asked = now
+			calls.Queried = now
 		case n.terminate:
 			err := instance.Terminate(ctx)
 			if last = terminated(err); last.state == Staying {
@@ -148,13 +148,13 @@ func terminated(err error) answer {
 // Calls is the in-memory state of a process about its calls for one object. It limits their rate. If it is lost with
 // the process, there is one more call.
 type Calls struct {
-	Asked    time.Time // when the cloud was last queried about the instance
+	Queried  time.Time // when the cloud was last queried about the instance
 	Accepted time.Time // when it last accepted to terminate the instance, or reported it as terminated
 	Said     time.Time // when a condition was last written
 }
 
 func (c Calls) before(t time.Time) bool {
-	return c.Asked.Before(t) && c.Accepted.Before(t) && c.Said.Before(t)
+	return c.Queried.Before(t) && c.Accepted.Before(t) && c.Said.Before(t)
 }
 
 // CallLog holds the calls for many objects. The zero value is ready.

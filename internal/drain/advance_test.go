@@ -103,12 +103,12 @@ func TestAdvanceNode(t *testing.T) {
 		"G3 a cloud that does not respond says nothing": {
 			script: script{find: errOther}, node: unready, claim: claim(draining),
 			want: "find " + drained + " " + detached + " terminate InstanceTerminating=True", after: time.Second,
-			log: drain.Calls{Asked: after(time.Minute), Accepted: after(time.Minute), Said: after(time.Minute)},
+			log: drain.Calls{Queried: after(time.Minute), Accepted: after(time.Minute), Said: after(time.Minute)},
 		},
-		"LC-25 E02 it is not asked again within five seconds": {
-			node: unready, claim: claim(draining), calls: drain.Calls{Asked: after(56 * time.Second)},
+		"LC-25 E02 it is not queried again within five seconds": {
+			node: unready, claim: claim(draining), calls: drain.Calls{Queried: after(56 * time.Second)},
 			want: drained + " " + detached + " terminate InstanceTerminating=True", after: time.Second,
-			log: drain.Calls{Asked: after(56 * time.Second), Accepted: after(time.Minute), Said: after(time.Minute)},
+			log: drain.Calls{Queried: after(56 * time.Second), Accepted: after(time.Minute), Said: after(time.Minute)},
 		},
 		"LC-33 drained: the instance is terminated, once": {
 			node: node(), claim: claim(draining), want: drained + " " + detached + " terminate InstanceTerminating=True", after: time.Second,
@@ -180,7 +180,7 @@ func TestCallLogIsBounded(t *testing.T) {
 	log := drain.CallLog{}
 	log.Record("none", drain.Calls{}, start)
 	for i := range 10000 {
-		log.Record(pod(fmt.Sprint(i)).UID, drain.Calls{Asked: start}, start)
+		log.Record(pod(fmt.Sprint(i)).UID, drain.Calls{Queried: start}, start)
 	}
 	log.Record("new", drain.Calls{Accepted: after(time.Hour)}, after(time.Hour))
 	log.Record("newer", drain.Calls{Said: after(2 * time.Hour)}, after(2*time.Hour))

@@ -29,7 +29,7 @@ type ClaimStep struct {
 	Unreadable  string // what was found instead of a deadline, for the log
 	Events      []event.Event
 	DeleteNodes []*corev1.Node
-	Ask         bool // query the cloud about the instance, then decide again
+	Query       bool // query the cloud about the instance, then decide again
 	Marks       []Mark
 	Waits       []Wait // what holds the claim once its Node is deleted, or if it has none
 	Terminate   bool   // end the instance, then decide again
@@ -49,7 +49,7 @@ func NextClaim(f ClaimFacts) ClaimStep {
 		}
 		step.After = recheckCloud // the end of a Node wakes us earlier
 		if marks := terminatingCondition(f.Claim); len(marks) > 0 && ourFinalizersRemoved(f.Nodes) {
-			step.Ask = f.Instance == Unasked
+			step.Query = f.Instance == NotQueried
 			if f.Instance == Gone {
 				step.Marks = marks
 			}

@@ -32,13 +32,13 @@ func TestNextClaim(t *testing.T) {
 		"LC-21 and waited for":                                    {facts: drain.ClaimFacts{Claim: claim(), Launched: true, Nodes: []*corev1.Node{gone}}, want: drain.ClaimStep{After: 5 * time.Second}},
 		"LC-22 L12 crash point 17: the node is gone":              {facts: drain.ClaimFacts{Claim: claim(), Launched: true}, want: drain.ClaimStep{Terminate: true}},
 		"LC-22 accepted":                                          {facts: drain.ClaimFacts{Claim: claim(), Launched: true, Instance: drain.Ending, Accepted: start}, want: drain.ClaimStep{Marks: marks, After: time.Second}},
-		"LC-22 E02 not asked again within five seconds":           {facts: drain.ClaimFacts{Claim: claim(terminating), Launched: true, Accepted: after(time.Minute)}, now: 61 * time.Second, want: drain.ClaimStep{After: 4 * time.Second}},
+		"LC-22 E02 not called again within five seconds":          {facts: drain.ClaimFacts{Claim: claim(terminating), Launched: true, Accepted: after(time.Minute)}, now: 61 * time.Second, want: drain.ClaimStep{After: 4 * time.Second}},
 		"Trust A10 the condition is written if it was not":        {facts: drain.ClaimFacts{Claim: claim(), Launched: true, Accepted: start}, now: 400 * time.Millisecond, want: drain.ClaimStep{Marks: marks, After: 600 * time.Millisecond}},
-		"Trust A10 others hold the Node":                          {facts: drain.ClaimFacts{Claim: claim(), Launched: true, Nodes: []*corev1.Node{held}}, want: drain.ClaimStep{Ask: true, After: 5 * time.Second}},
+		"Trust A10 others hold the Node":                          {facts: drain.ClaimFacts{Claim: claim(), Launched: true, Nodes: []*corev1.Node{held}}, want: drain.ClaimStep{Query: true, After: 5 * time.Second}},
 		"Trust A10 of an instance that is gone":                   {facts: drain.ClaimFacts{Claim: claim(), Launched: true, Nodes: []*corev1.Node{held}, Instance: drain.Gone}, want: drain.ClaimStep{Marks: marks, After: 5 * time.Second}},
 		"Trust A10 of an instance that is there":                  {facts: drain.ClaimFacts{Claim: claim(), Launched: true, Nodes: []*corev1.Node{held}, Instance: drain.Present}, want: drain.ClaimStep{After: 5 * time.Second}},
 		"Trust A10 of an instance that is known to end":           {facts: drain.ClaimFacts{Claim: claim(terminating), Launched: true, Nodes: []*corev1.Node{held}}, want: drain.ClaimStep{After: 5 * time.Second}},
-		"LC-22 asked again":                                       {facts: drain.ClaimFacts{Claim: claim(), Launched: true, Accepted: start}, now: 5 * time.Second, want: drain.ClaimStep{Terminate: true}},
+		"LC-22 called again":                                      {facts: drain.ClaimFacts{Claim: claim(), Launched: true, Accepted: start}, now: 5 * time.Second, want: drain.ClaimStep{Terminate: true}},
 		"LC-23 G3 gone":                                           {facts: drain.ClaimFacts{Claim: claim(), Launched: true, Instance: drain.Gone}, want: drain.ClaimStep{Release: true}},
 		"LC-20 the deadline is written":                           {facts: drain.ClaimFacts{Claim: claim(period("1h")), Nodes: []*corev1.Node{gone}}, now: time.Minute, want: drain.ClaimStep{Stamp: "2026-03-01T13:00:00Z", After: 5 * time.Second}},
 		"LC-20 crash point 15: once":                              {facts: drain.ClaimFacts{Claim: claim(period("1h"), stamped("2026-03-01T12:00:01Z")), Nodes: []*corev1.Node{gone}}, now: time.Minute, want: drain.ClaimStep{After: 5 * time.Second}},
@@ -84,8 +84,8 @@ func TestG13_AnInstanceThatStays(t *testing.T) {
 		"something new waits for a minute":          {claim: claim(unregistered, saying), now: 2 * time.Minute, said: 90 * time.Second, state: drain.Staying, reason: drain.Unauthorized, wait: "give the controller", mark: "waits since then"},
 		"and is said then":                          {claim: claim(unregistered, saying), now: 3 * time.Minute, said: 90 * time.Second, state: drain.Staying, reason: drain.Unauthorized, wait: "give the controller", mark: "the cloud does not terminate"},
 		"one that was to end stays so":              {claim: claim(terminating), now: time.Minute, state: drain.Staying, reason: drain.Throttled, since: time.Second, wait: "when the rate limit allows it"},
-		"one that ends":                             {claim: claim(terminating), now: time.Minute, state: drain.Unasked},
-		"one that has been ending for ever so long": {claim: claim(terminating), now: 6 * time.Minute, state: drain.Unasked, since: time.Second, wait: "the cloud accepted the termination, but the instance still exists"},
+		"one that ends":                             {claim: claim(terminating), now: time.Minute, state: drain.NotQueried},
+		"one that has been ending for ever so long": {claim: claim(terminating), now: 6 * time.Minute, state: drain.NotQueried, since: time.Second, wait: "the cloud accepted the termination, but the instance still exists"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

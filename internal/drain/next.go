@@ -45,8 +45,8 @@ type State int
 
 // What the cloud can say.
 const (
-	Unasked State = iota
-	Unsure        // it was queried and did not respond; nothing follows from that (G3)
+	NotQueried State = iota
+	Unsure           // it was queried and did not respond; nothing follows from that (G3)
 	Present
 	Ending  // it accepted to terminate the instance
 	Staying // it refused to terminate the instance
@@ -64,7 +64,7 @@ type Facts struct {
 	Tries       map[types.UID]Try               // how far the eviction queue is with the pods; nil: not known
 	Instance    State
 	Refusal     Refusal   // of the cloud; only if the instance stays
-	Asked       time.Time // when the cloud was last queried about the instance; zero: not known
+	Queried     time.Time // when the cloud was last queried about the instance; zero: not known
 	Accepted    time.Time // when it last accepted to terminate it, or reported it as terminated; zero: not known
 	Said        time.Time // when the message of the condition was last written; zero: not that we know
 	Now         time.Time
@@ -73,7 +73,7 @@ type Facts struct {
 // Step is what to do, in the order of the fields. Doing it again changes nothing.
 type Step struct {
 	DeleteClaim bool
-	Ask         bool              // query the cloud about the instance, then decide again; nothing below is set
+	Query       bool              // query the cloud about the instance, then decide again; nothing below is set
 	Taints      []corev1.Taint    // all taints of the node; nil: unchanged
 	Labels      map[string]string // to be put on the node; nil: they are there
 	Events      []event.Event     // about the node
@@ -105,8 +105,8 @@ func Next(f Facts) Step {
 		case f.Instance == Gone:
 			step.Release = true
 			return step
-		case f.Instance == Unasked && f.Now.Sub(f.Asked) >= recheckCloud:
-			step.Ask = true
+		case f.Instance == NotQueried && f.Now.Sub(f.Queried) >= recheckCloud:
+			step.Query = true
 			return step
 		}
 	}

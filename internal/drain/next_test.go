@@ -17,7 +17,7 @@ import (
 
 // short is a step without its texts.
 type short struct {
-	Do     string // the last thing to do: ask, terminate, release or wait
+	Do     string // the last thing to do: query, terminate, release or wait
 	After  time.Duration
 	Marks  []string
 	Events []event.Reason
@@ -27,8 +27,8 @@ type short struct {
 func truncate(s drain.Step) short {
 	out := short{Do: "wait", After: s.After, Evict: names(s.Pods.Evict)}
 	switch {
-	case s.Ask:
-		out.Do = "ask"
+	case s.Query:
+		out.Do = "query"
 	case s.Terminate:
 		out.Do = "terminate"
 	case s.Release:
@@ -101,7 +101,7 @@ func TestNext(t *testing.T) {
 			facts: drain.Facts{Node: node(), Claim: claim(drained), Instance: drain.Ending, Accepted: after(time.Minute)}, now: time.Minute,
 			want: short{Do: "wait", After: time.Second, Marks: []string{"InstanceTerminating=True"}},
 		},
-		"E02 asked again after a second at first": {
+		"E02 queried again after a second at first": {
 			facts: drain.Facts{Node: node(), Claim: claim(terminating), Accepted: start.Add(time.Second)}, now: 2 * time.Second,
 			want: short{Do: "terminate"},
 		},
@@ -126,7 +126,7 @@ func TestNext(t *testing.T) {
 			want: short{Do: "release", Marks: []string{"InstanceTerminating=True"}},
 		},
 		"a question about the instance does not put off its end": {
-			facts: drain.Facts{Node: node(notReady), Claim: claim(drained), Instance: drain.Present, Asked: start},
+			facts: drain.Facts{Node: node(notReady), Claim: claim(drained), Instance: drain.Present, Queried: start},
 			want:  short{Do: "terminate", Marks: []string{"VolumesDetached=True"}},
 		},
 		"crash point 16: pods of an ending instance are left alone": {
@@ -147,7 +147,7 @@ func TestNext(t *testing.T) {
 		},
 		"LC-25 a node that is not ready": {
 			facts: drain.Facts{Node: node(notReady), Claim: claim(draining), Pods: web},
-			want:  short{Do: "ask"},
+			want:  short{Do: "query"},
 		},
 		"LC-25 L15 whose instance is gone": {
 			facts: drain.Facts{Node: node(notReady), Claim: claim(draining), Pods: web, Instance: drain.Gone},
@@ -161,12 +161,12 @@ func TestNext(t *testing.T) {
 			facts: drain.Facts{Node: node(notReady), Claim: claim(drained), Instance: drain.Unsure}, now: time.Minute,
 			want: short{Do: "terminate", Marks: []string{"VolumesDetached=True"}},
 		},
-		"G12 whose cloud was asked a moment ago": {
-			facts: drain.Facts{Node: node(notReady), Claim: claim(draining), Pods: web, Asked: start}, now: 4 * time.Second,
+		"G12 whose cloud was queried a moment ago": {
+			facts: drain.Facts{Node: node(notReady), Claim: claim(draining), Pods: web, Queried: start}, now: 4 * time.Second,
 			want: short{Do: "wait", After: time.Second, Marks: []string{"Drained=Unknown/Draining"}, Events: []event.Reason{event.FailedDraining}, Evict: []string{"web"}},
 		},
-		"E03 a ready node is not asked about": {
-			facts: drain.Facts{Node: node(), Claim: claim(draining), Pods: web, Instance: drain.Unasked},
+		"E03 a ready node is not queried": {
+			facts: drain.Facts{Node: node(), Claim: claim(draining), Pods: web, Instance: drain.NotQueried},
 			want:  short{Do: "wait", After: time.Second, Marks: []string{"Drained=Unknown/Draining"}, Events: []event.Reason{event.FailedDraining}, Evict: []string{"web"}},
 		},
 	} {

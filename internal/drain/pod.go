@@ -41,14 +41,14 @@ func Forced(p *corev1.Pod, deadline, now time.Time) (grace time.Duration, forced
 
 // graceOf is the grace period of a pod.
 func graceOf(p *corev1.Pod) time.Duration {
-	asked := p.Spec.TerminationGracePeriodSeconds
+	seconds := p.Spec.TerminationGracePeriodSeconds
 	switch {
-	case asked == nil:
+	case seconds == nil:
 		return defaultGrace
-	case *asked > int64(maxGrace/time.Second):
+	case *seconds > int64(maxGrace/time.Second):
 		return maxGrace
 	default:
-		return max(0, time.Duration(*asked)*time.Second)
+		return max(0, time.Duration(*seconds)*time.Second)
 	}
 }
 

@@ -47,7 +47,7 @@ func someFacts(t *rapid.T) drain.Facts {
 		f.Claim = claim(rapid.SampledFrom([]func(*karpv1.NodeClaim){draining, drained, terminating, func(*karpv1.NodeClaim) {}}).Draw(t, "stage"))
 		f.Claim.Spec.TerminationGracePeriod = rapid.SampledFrom([]karpv1.Duration{"", "0s", "10m", "1h", "100h"}).Draw(t, "period")
 	}
-	f.Instance = rapid.SampledFrom([]drain.State{drain.Unasked, drain.Unsure, drain.Present, drain.Ending}).Draw(t, "instance")
+	f.Instance = rapid.SampledFrom([]drain.State{drain.NotQueried, drain.Unsure, drain.Present, drain.Ending}).Draw(t, "instance")
 	return f
 }
 
@@ -105,7 +105,7 @@ func TestFewerPodsAreNearerToTheEnd(t *testing.T) {
 	t.Parallel()
 	stage := func(s drain.Step) int {
 		switch {
-		case s.Ask:
+		case s.Query:
 			return -1
 		case s.Release:
 			return 3
@@ -168,7 +168,7 @@ func TestG13_NoDrainWaitsInSilence(t *testing.T) {
 			}
 		}
 		step := drain.Next(f)
-		told := len(step.Waits) > 0 || step.Ask || step.DeleteClaim
+		told := len(step.Waits) > 0 || step.Query || step.DeleteClaim
 		settled := f.Claim == nil || find(f.Claim, karpv1.ConditionDrained) != nil
 		if waiting := len(step.Pods.Waiting); waiting > 0 && !told && settled && f.Now.Sub(start) > time.Minute {
 			t.Fatalf("%d pods hold the node and nothing is told: %+v", waiting, step.Pods.Waiting)

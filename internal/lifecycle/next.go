@@ -51,9 +51,9 @@ type Drivers struct {
 
 // Step is what to do. Performing it again changes nothing.
 type Step struct {
-	Launch bool // query the cloud, then decide again with its answer; nothing else is set
-	Ask    bool // ask the gates, then decide again; nothing else is set
-	Again  bool // decide again once the rest is written
+	Launch    bool // call the cloud, then decide again with its response; nothing else is set
+	CallGates bool // call the gates, then decide again; nothing else is set
+	Again     bool // decide again once the rest is written
 
 	Claim  *karpv1.NodeClaim // metadata and status as wanted; written after the node, metadata first
 	Node   *corev1.Node      // as wanted; nil: nothing to write
@@ -114,12 +114,12 @@ func Next(f Facts) Step {
 		return Step{Claim: f.Claim} // the launch wakes the claim when there is a result
 	}
 	for _, stage := range []func(){m.removeIfNodeGone, m.launch, m.register, m.initialize, m.removeIfTimedOut} {
-		if stage(); m.step.Launch || m.step.Ask || m.step.Remove != nil {
+		if stage(); m.step.Launch || m.step.CallGates || m.step.Remove != nil {
 			break
 		}
 	}
-	if m.step.Launch || m.step.Ask {
-		return Step{Launch: m.step.Launch, Ask: m.step.Ask, Claim: f.Claim}
+	if m.step.Launch || m.step.CallGates {
+		return Step{Launch: m.step.Launch, CallGates: m.step.CallGates, Claim: f.Claim}
 	}
 	m.step.Claim = m.claim
 	return m.step

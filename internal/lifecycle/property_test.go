@@ -30,7 +30,7 @@ type world struct {
 func (w *world) turn(t *rapid.T, memory **lifecycle.Outcome) {
 	facts := lifecycle.Facts{Claim: w.claim, Nodes: w.nodes, Launch: *memory, Gated: true, Now: w.now}
 	step := lifecycle.Next(facts)
-	for step.Launch || step.Ask {
+	for step.Launch || step.CallGates {
 		if step.Launch {
 			facts.Launch = &lifecycle.Outcome{Err: errors.New("boom"), Wait: time.Second}
 			if rapid.Bool().Draw(t, "launches") {

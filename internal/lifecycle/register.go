@@ -64,7 +64,7 @@ func (m *decision) register() {
 		})
 		return
 	case m.facts.Gated && m.facts.Gates == nil:
-		m.step.Ask = true
+		m.step.CallGates = true
 		return
 	}
 	pending := m.passGates()

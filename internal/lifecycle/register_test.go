@@ -127,7 +127,7 @@ func TestTaintsAreSyncedOnce(t *testing.T) {
 func TestGates(t *testing.T) {
 	t.Parallel()
 	facts := lifecycle.Facts{Claim: launched(), Nodes: []*corev1.Node{joined("n")}, Gated: true, Now: after(time.Minute)}
-	if step := lifecycle.Next(facts); !step.Ask || step.Node != nil {
+	if step := lifecycle.Next(facts); !step.CallGates || step.Node != nil {
 		t.Fatalf("LC-09: step %+v, want the gates to be asked first", step)
 	}
 	facts.Gates = []lifecycle.GateState{

@@ -37,8 +37,8 @@ type Shell interface {
 // call it sooner, with back-off. The calls are updated in both cases.
 func Advance(ctx context.Context, f Facts, calls *Calls, shell Shell) (after time.Duration, err error) {
 	calls.beginWith(f.Claim)
-	if f.Asked = calls.first; calls.final != nil {
-		f.Answer = &Answer{Err: calls.final}
+	if f.FirstCall = calls.first; calls.final != nil {
+		f.Response = &Response{Err: calls.final}
 	}
 	for range maxRounds {
 		step := Next(f)
@@ -46,12 +46,12 @@ func Advance(ctx context.Context, f Facts, calls *Calls, shell Shell) (after tim
 			return 0, err
 		}
 		switch {
-		case step.Ask != "":
-			f.Answer = &Answer{Err: shell.Reboot(ctx, f.Claim, step.Ask)}
-			calls.record(f.Now, f.Answer.Err)
-			f.Asked = calls.first
+		case step.Call != "":
+			f.Response = &Response{Err: shell.Reboot(ctx, f.Claim, step.Call)}
+			calls.record(f.Now, f.Response.Err)
+			f.FirstCall = calls.first
 		case step.Retry:
-			return 0, f.Answer.Err
+			return 0, f.Response.Err
 		case !step.Again:
 			err := shell.End(ctx, f, step)
 			if err == nil && step.End != nil {

@@ -31,7 +31,7 @@ func (s *script) Perform(_ context.Context, f *reboot.Facts, step reboot.Step) e
 }
 
 func (s *script) Reboot(context.Context, *karpv1.NodeClaim, string) error {
-	s.did = append(s.did, "ask")
+	s.did = append(s.did, "call")
 	return s.cloud
 }
 
@@ -57,9 +57,9 @@ func TestAdvance(t *testing.T) {
 		after  time.Duration
 		err    error
 	}{
-		"V15-38 accepted: written, then waited for":            {facts: reboot.Facts{Claim: claim(), Node: node("old")}, want: "write ask write", after: 15 * time.Second},
-		"V15-38 what may work later is repeated with back-off": {script: script{cloud: throttled}, facts: reboot.Facts{Claim: claim(), Node: node("old")}, want: "write ask", err: throttled},
-		"V15-66 what cannot work ends the reboot":              {script: script{cloud: invalid}, facts: reboot.Facts{Claim: claim(), Node: node("old")}, want: "write ask provider_error delete"},
+		"V15-38 accepted: written, then waited for":            {facts: reboot.Facts{Claim: claim(), Node: node("old")}, want: "write call write", after: 15 * time.Second},
+		"V15-38 what may work later is repeated with back-off": {script: script{cloud: throttled}, facts: reboot.Facts{Claim: claim(), Node: node("old")}, want: "write call", err: throttled},
+		"V15-66 what cannot work ends the reboot":              {script: script{cloud: invalid}, facts: reboot.Facts{Claim: claim(), Node: node("old")}, want: "write call provider_error delete"},
 		"a write that fails ends the pass":                     {script: script{write: conflict}, facts: reboot.Facts{Claim: claim(), Node: node("old")}, want: "write", err: conflict},
 	} {
 		t.Run(name, func(t *testing.T) {

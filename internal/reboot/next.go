@@ -41,16 +41,16 @@ const (
 
 // Facts are what a decision about one claim rests on.
 type Facts struct {
-	Claim  *karpv1.NodeClaim // as stored
-	Node   *corev1.Node      // nil: there is not exactly one
-	Pods   []*corev1.Pod     // bound to the node
-	Answer *Answer           // nil: the cloud was not called yet, or may be called again
-	Asked  time.Time         // when the cloud was first called for this reboot; zero: not known
-	Now    time.Time
+	Claim     *karpv1.NodeClaim // as stored
+	Node      *corev1.Node      // nil: there is not exactly one
+	Pods      []*corev1.Pod     // bound to the node
+	Response  *Response         // nil: the cloud was not called yet, or may be called again
+	FirstCall time.Time         // when the cloud was first called for this reboot; zero: not known
+	Now       time.Time
 }
 
-// Answer is the response of the cloud to the request.
-type Answer struct{ Err error }
+// Response is the response of the cloud to the request.
+type Response struct{ Err error }
 
 // Step is what to do, in the order of the fields. Performing it again changes nothing.
 type Step struct {
@@ -58,7 +58,7 @@ type Step struct {
 	Pods   drain.Pods        // that have to leave
 	Limit  drain.Limit       // for them
 	Claim  *karpv1.NodeClaim // as wanted, status before metadata; nil: as it is
-	Ask    string            // operation: request the reboot from the cloud, then decide again
+	Call   string            // operation: request the reboot from the cloud, then decide again
 	Again  bool              // decide again with what was written
 	Retry  bool              // call the cloud again after a while
 	Delete bool              // delete the claim, in the version that was just written

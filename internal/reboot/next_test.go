@@ -127,7 +127,7 @@ func words(s reboot.Step) string {
 	for _, part := range []struct {
 		is   bool
 		text string
-	}{{s.Ask != "", "ask"}, {s.Again, "again"}, {s.Retry, "retry"}, {s.Delete, "delete"}} {
+	}{{s.Call != "", "call"}, {s.Again, "again"}, {s.Retry, "retry"}, {s.Delete, "delete"}} {
 		if part.is {
 			out = append(out, part.text)
 		}
@@ -153,7 +153,7 @@ const (
 func TestNext(t *testing.T) {
 	t.Parallel()
 	web := []*corev1.Pod{pod("web")}
-	unsure, denied := &reboot.Answer{Err: errors.New("odd")}, &reboot.Answer{Err: &cloud.Error{Kind: cloud.Denied, Message: "no"}}
+	unsure, denied := &reboot.Response{Err: errors.New("odd")}, &reboot.Response{Err: &cloud.Error{Kind: cloud.Denied, Message: "no"}}
 	for name, tc := range map[string]struct {
 		facts reboot.Facts
 		now   time.Duration
@@ -173,43 +173,43 @@ func TestNext(t *testing.T) {
 		"V15-37 five seconds pass even with nobody to evict": {
 			facts: reboot.Facts{Claim: claim(), Node: node("old", untainted)}, now: 2 * time.Second, want: "node tainted initialized; after 3s",
 		},
-		"V15-36 then the boot is noted, then the cloud asked": {facts: reboot.Facts{Claim: claim(), Node: node("old")}, now: 5 * time.Second, want: both + " boot old; ask"},
+		"V15-36 then the boot is noted, then the cloud is called": {facts: reboot.Facts{Claim: claim(), Node: node("old")}, now: 5 * time.Second, want: both + " boot old; call"},
 		"V15-37 no bound: the drain takes as long as it needs": {
 			facts: reboot.Facts{Claim: claim(), Node: node("old"), Pods: web}, now: 48 * time.Hour, want: "evict web; after 5s",
 		},
-		"V15-37 bound 0: no drain at all":           {facts: reboot.Facts{Claim: claim(bound("0s")), Node: node("old"), Pods: web}, want: both + " boot old; ask"},
+		"V15-37 bound 0: no drain at all":           {facts: reboot.Facts{Claim: claim(bound("0s")), Node: node("old"), Pods: web}, want: both + " boot old; call"},
 		"V15-37 before the bound":                   {facts: reboot.Facts{Claim: claim(bound("1m")), Node: node("old"), Pods: web}, now: 58 * time.Second, want: "evict web; after 2s"},
-		"V15-37 at the bound pods ride through":     {facts: reboot.Facts{Claim: claim(bound("1m")), Node: node("old"), Pods: web}, now: time.Minute, want: both + " boot old; ask"},
+		"V15-37 at the bound pods ride through":     {facts: reboot.Facts{Claim: claim(bound("1m")), Node: node("old"), Pods: web}, now: time.Minute, want: both + " boot old; call"},
 		"V15-37 a bound of less than five seconds":  {facts: reboot.Facts{Claim: claim(bound("1s")), Node: node("old"), Pods: web}, now: 4 * time.Second, want: "evict web; after 1s"},
-		"V15-37 who tolerates the reboot stays":     {facts: reboot.Facts{Claim: claim(), Node: node("old"), Pods: []*corev1.Pod{pod("a", tolerating(karpv1.TaintKeyRebooting))}}, now: time.Minute, want: both + " boot old; ask"},
-		"V15-37 who tolerates any disruption does":  {facts: reboot.Facts{Claim: claim(), Node: node("old"), Pods: []*corev1.Pod{pod("a", tolerating(karpv1.TaintKeyDisrupted))}}, now: time.Minute, want: both + " boot old; ask"},
+		"V15-37 who tolerates the reboot stays":     {facts: reboot.Facts{Claim: claim(), Node: node("old"), Pods: []*corev1.Pod{pod("a", tolerating(karpv1.TaintKeyRebooting))}}, now: time.Minute, want: both + " boot old; call"},
+		"V15-37 who tolerates any disruption does":  {facts: reboot.Facts{Claim: claim(), Node: node("old"), Pods: []*corev1.Pod{pod("a", tolerating(karpv1.TaintKeyDisrupted))}}, now: time.Minute, want: both + " boot old; call"},
 		"V15-36 a bound nobody can read":            {facts: reboot.Facts{Claim: claim(bound("soon")), Node: node("old")}, now: time.Second, want: "node initialized; claim Rebooting=False/RebootFailed Initialized=True/Initialized; invalid_request in 1s; RebootFailed"},
 		"V15-36 a negative bound":                   {facts: reboot.Facts{Claim: claim(bound("-1s")), Node: node("old", untainted)}, want: "claim Rebooting=False/RebootFailed Initialized=True/Initialized; invalid_request in 0s; RebootFailed"},
 		"V15-36 already booted: it is not repeated": {facts: reboot.Facts{Claim: claim(marked), Node: node("new")}, want: accepted},
-		"a restart after the call: asked again, not drained again": {
-			facts: reboot.Facts{Claim: claim(marked), Node: node("old"), Pods: web}, now: time.Minute, want: "ask",
+		"a restart after the call: called again, not drained again": {
+			facts: reboot.Facts{Claim: claim(marked), Node: node("old"), Pods: web}, now: time.Minute, want: "call",
 		},
-		"V15-38 accepted": {facts: reboot.Facts{Claim: claim(marked), Node: node("old"), Answer: &reboot.Answer{}}, now: time.Minute, want: accepted},
+		"V15-38 accepted": {facts: reboot.Facts{Claim: claim(marked), Node: node("old"), Response: &reboot.Response{}}, now: time.Minute, want: accepted},
 		"V15-38 denied for good": {
-			facts: reboot.Facts{Claim: claim(marked), Node: node("old"), Answer: denied}, now: time.Minute, want: "node initialized; delete; " + errorEnding + "1m0s; RebootFailed",
+			facts: reboot.Facts{Claim: claim(marked), Node: node("old"), Response: denied}, now: time.Minute, want: "node initialized; delete; " + errorEnding + "1m0s; RebootFailed",
 		},
 		"V15-41 the bound counts from the failure": {
-			facts: reboot.Facts{Claim: claim(marked, bound("10m")), Node: node("old"), Answer: denied}, now: time.Minute,
+			facts: reboot.Facts{Claim: claim(marked, bound("10m")), Node: node("old"), Response: denied}, now: time.Minute,
 			want: "node initialized; " + both + " ends 2026-03-01T12:11:00Z boot old; delete; " + errorEnding + "1m0s; RebootFailed",
 		},
 		"V15-26 V15-41 the claim allows less than the bound": {
-			facts: reboot.Facts{Claim: claim(marked, bound("10m"), func(c *karpv1.NodeClaim) { c.Spec.TerminationGracePeriod = "2m" }), Node: node("old"), Answer: denied}, now: time.Minute,
+			facts: reboot.Facts{Claim: claim(marked, bound("10m"), func(c *karpv1.NodeClaim) { c.Spec.TerminationGracePeriod = "2m" }), Node: node("old"), Response: denied}, now: time.Minute,
 			want: "node initialized; " + both + " ends 2026-03-01T12:03:00Z boot old; delete; " + errorEnding + "1m0s; RebootFailed",
 		},
 		"V15-41 an earlier end is kept": {
-			facts: reboot.Facts{Claim: claim(marked, bound("10m"), annotated(karpv1.AnnotationTerminationTimestamp, "2026-03-01T12:05:00Z")), Node: node("old"), Answer: denied}, now: time.Minute,
+			facts: reboot.Facts{Claim: claim(marked, bound("10m"), annotated(karpv1.AnnotationTerminationTimestamp, "2026-03-01T12:05:00Z")), Node: node("old"), Response: denied}, now: time.Minute,
 			want: "node initialized; delete; " + errorEnding + "1m0s; RebootFailed",
 		},
-		"V15-38 unsure":                             {facts: reboot.Facts{Claim: claim(marked), Node: node("old"), Answer: unsure, Asked: start}, now: 5*time.Minute - 1, want: "retry"},
-		"V15-38 unsure for five minutes":            {facts: reboot.Facts{Claim: claim(marked), Node: node("old"), Answer: unsure, Asked: start.Add(time.Hour)}, now: 65 * time.Minute, want: "node initialized; delete; " + errorEnding + "1h5m0s; RebootFailed"},
+		"V15-38 unsure":                             {facts: reboot.Facts{Claim: claim(marked), Node: node("old"), Response: unsure, FirstCall: start}, now: 5*time.Minute - 1, want: "retry"},
+		"V15-38 unsure for five minutes":            {facts: reboot.Facts{Claim: claim(marked), Node: node("old"), Response: unsure, FirstCall: start.Add(time.Hour)}, now: 65 * time.Minute, want: "node initialized; delete; " + errorEnding + "1h5m0s; RebootFailed"},
 		"V15-38 no node":                            {facts: reboot.Facts{Claim: claim()}, now: time.Minute, want: "after 15s"},
 		"V15-38 no node for long":                   {facts: reboot.Facts{Claim: claim()}, now: 5 * time.Minute, want: "delete; " + errorEnding + "5m0s; RebootFailed"},
-		"V15-38 no node since the cloud was asked":  {facts: reboot.Facts{Claim: claim(marked), Asked: start.Add(4 * time.Minute)}, now: 6 * time.Minute, want: "after 15s"},
+		"V15-38 no node since the cloud was called": {facts: reboot.Facts{Claim: claim(marked), FirstCall: start.Add(4 * time.Minute)}, now: 6 * time.Minute, want: "after 15s"},
 		"V15-39 the label goes":                     {facts: reboot.Facts{Claim: claim(issued), Node: node("old")}, now: 2 * time.Minute, want: "node tainted; after 15s"},
 		"V15-39 the taint comes back":               {facts: reboot.Facts{Claim: claim(issued), Node: node("old", untainted, unlabelled)}, now: 2 * time.Minute, want: "node tainted; after 15s"},
 		"V15-39 down":                               {facts: reboot.Facts{Claim: claim(issued), Node: node("old", unlabelled, unready)}, now: 2 * time.Minute, want: "after 15s"},
@@ -236,7 +236,7 @@ func TestNext(t *testing.T) {
 			if diff := cmp.Diff(before, tc.facts.Claim); diff != "" {
 				t.Errorf("the claim was changed: %s", diff)
 			}
-			if got.Ask != "" && got.Delete || got.End != nil && got.After > 0 {
+			if got.Call != "" && got.Delete || got.End != nil && got.After > 0 {
 				t.Errorf("the step contradicts itself: %+v", got)
 			}
 		})
@@ -249,7 +249,7 @@ func TestTheTimeToComeBackRunsFromTheCall(t *testing.T) {
 	c := claim(marked)
 	set(c, -2*time.Hour, condition.Change{Type: karpv1.ConditionInitialized, Status: metav1.ConditionUnknown, Reason: "NodeNotReady"})
 	at := start.Add(30 * time.Minute)
-	step := reboot.Next(reboot.Facts{Claim: c, Node: node("old"), Answer: &reboot.Answer{}, Now: at})
+	step := reboot.Next(reboot.Facts{Claim: c, Node: node("old"), Response: &reboot.Response{}, Now: at})
 	if step.Claim == nil {
 		t.Fatal("nothing is written")
 	}
@@ -262,11 +262,11 @@ func TestTheTimeToComeBackRunsFromTheCall(t *testing.T) {
 // V15-36: the operation is that of one request, for one boot.
 func TestOperationIsStable(t *testing.T) {
 	t.Parallel()
-	ask := func(c *karpv1.NodeClaim, now time.Duration) string {
-		return reboot.Next(reboot.Facts{Claim: c, Node: node("old"), Now: start.Add(now)}).Ask
+	call := func(c *karpv1.NodeClaim, now time.Duration) string {
+		return reboot.Next(reboot.Facts{Claim: c, Node: node("old"), Now: start.Add(now)}).Call
 	}
-	first := ask(claim(), 10*time.Second)
-	if first == "" || ask(claim(marked), time.Minute) != first {
+	first := call(claim(), 10*time.Second)
+	if first == "" || call(claim(marked), time.Minute) != first {
 		t.Errorf("operation %q is not repeated", first)
 	}
 	others := map[string]*karpv1.NodeClaim{
@@ -277,7 +277,7 @@ func TestOperationIsStable(t *testing.T) {
 		}),
 	}
 	for name, c := range others {
-		if got := ask(c, time.Minute); got == first || got == "" {
+		if got := call(c, time.Minute); got == first || got == "" {
 			t.Errorf("operation %s: %q", name, got)
 		}
 	}
@@ -350,15 +350,15 @@ func TestRequest(t *testing.T) {
 }
 
 // From a request it always ends: whatever node and cloud do, after the longest times the claim is not
-// rebooting any more, and the cloud was queried under one operation only.
+// rebooting any more, and the cloud was called under one operation only.
 func TestItEnds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		c := claim(bound("2m"))
-		at, n, asked := start, node("old", untainted), time.Time{}
+		at, n, first := start, node("old", untainted), time.Time{}
 		operations := map[string]bool{}
 		for at.Before(start.Add(2*time.Minute + reboot.CallTime + reboot.BackTime + time.Minute)) {
-			f := reboot.Facts{Claim: c, Node: n, Now: at, Asked: asked}
+			f := reboot.Facts{Claim: c, Node: n, Now: at, FirstCall: first}
 			if rapid.IntRange(0, 9).Draw(t, "gone") == 0 {
 				f.Node = nil
 			}
@@ -369,7 +369,7 @@ func TestItEnds(t *testing.T) {
 				step := reboot.Next(f)
 				if step.End != nil {
 					if len(operations) > 1 {
-						t.Errorf("asked under %d operations", len(operations))
+						t.Errorf("called under %d operations", len(operations))
 					}
 					return
 				}
@@ -379,21 +379,21 @@ func TestItEnds(t *testing.T) {
 				if step.Claim != nil {
 					f.Claim, c = step.Claim, step.Claim
 				}
-				if step.Ask == "" && !step.Again {
+				if step.Call == "" && !step.Again {
 					break
 				}
-				if step.Ask != "" {
-					operations[step.Ask] = true
-					if asked.IsZero() {
-						asked = at
+				if step.Call != "" {
+					operations[step.Call] = true
+					if first.IsZero() {
+						first = at
 					}
-					f.Asked, f.Answer = asked, &reboot.Answer{}
+					f.FirstCall, f.Response = first, &reboot.Response{}
 					if rapid.Bool().Draw(t, "fails") {
-						f.Answer.Err = errors.New("odd")
+						f.Response.Err = errors.New("odd")
 					}
 				}
 			}
-			if rapid.IntRange(0, 30).Draw(t, "boots") == 0 && !asked.IsZero() {
+			if rapid.IntRange(0, 30).Draw(t, "boots") == 0 && !first.IsZero() {
 				n = n.DeepCopy()
 				n.Status.NodeInfo.BootID = "new"
 			}

@@ -88,21 +88,21 @@ func (m *decision) drainAndRequest() {
 		}
 		m.claim.Annotations[karpv1.AnnotationRebootPreBootID], before = now, now
 	}
-	switch answer := m.facts.Answer; {
-	case answer == nil:
-		m.step.Ask = m.operationToken(before)
-	case answer.Err == nil:
+	switch response := m.facts.Response; {
+	case response == nil:
+		m.step.Call = m.operationToken(before)
+	case response.Err == nil:
 		m.recordAccepted()
-	case Final(answer.Err):
-		m.endFailed(ProviderError, answer.Err.Error())
-	case !m.facts.Asked.IsZero() && m.facts.Now.Sub(m.facts.Asked) >= CallTime:
-		m.endFailed(ProviderError, "the cloud did not accept it for "+CallTime.String()+": "+answer.Err.Error())
+	case Final(response.Err):
+		m.endFailed(ProviderError, response.Err.Error())
+	case !m.facts.FirstCall.IsZero() && m.facts.Now.Sub(m.facts.FirstCall) >= CallTime:
+		m.endFailed(ProviderError, "the cloud did not accept it for "+CallTime.String()+": "+response.Err.Error())
 	default:
 		m.step.Retry = true
 	}
 }
 
-// Final reports whether asking the cloud again cannot help (V15-38).
+// Final reports whether calling the cloud again cannot help (V15-38).
 func Final(err error) bool {
 	return slices.Contains([]cloud.Kind{cloud.NotFound, cloud.Denied, cloud.Invalid, cloud.Unsupported}, cloud.KindOf(err))
 }
@@ -110,8 +110,8 @@ func Final(err error) bool {
 // awaitMissingNode waits for a node that is not there.
 func (m *decision) awaitMissingNode() {
 	until := m.since.Add(CallTime)
-	if asked := m.facts.Asked.Add(CallTime); asked.After(until) {
-		until = asked
+	if called := m.facts.FirstCall.Add(CallTime); called.After(until) {
+		until = called
 	}
 	if left := until.Sub(m.facts.Now); left > 0 {
 		m.step.After = min(poll, left)

@@ -172,7 +172,7 @@ func (e *nodeEnd) Terminate(ctx context.Context) error {
 // Perform writes a step.
 func (e *nodeEnd) Perform(_ context.Context, f *drain.Facts, step drain.Step) (said bool, err error) {
 	p := e.p
-	if claim := p.w.api.claimOf(f.Node); step.DeleteClaim && f.Instance == drain.Unasked && claim != nil {
+	if claim := p.w.api.claimOf(f.Node); step.DeleteClaim && f.Instance == drain.NotQueried && claim != nil {
 		p.write(func() { p.w.api.delete(claim, p.w.now) })
 	}
 	if step.Taints != nil || step.Labels != nil {

@@ -268,13 +268,13 @@ func TestFM_P01_RefreshFails(t *testing.T) {
 			t.Parallel()
 			table, list, market := newTable(nil)
 			tc.breakIt(list, market)
-			if table.Asked() {
+			if table.Refreshed() {
 				t.Error("P05: asked before anybody did")
 			}
 			if err := table.Refresh(t.Context()); err == nil || !strings.Contains(err.Error(), "instance type") {
 				t.Errorf("Refresh() = %v, want an error that names instance types", err)
 			}
-			if !table.Asked() {
+			if !table.Refreshed() {
 				t.Error("P05: an answer is waited for that does not come")
 			}
 			if got := prized(table.OnDemand("m5.large")); got != tc.wantOnDemand {

@@ -36,10 +36,10 @@ type Options struct {
 
 // Table holds the last known prices. It is safe for concurrent use, and reading it never waits.
 type Table struct {
-	options Options
-	writing sync.Mutex
-	known   atomic.Pointer[prices]
-	asked   atomic.Bool
+	options   Options
+	writing   sync.Mutex
+	known     atomic.Pointer[prices]
+	refreshed atomic.Bool
 }
 
 // prices are one state of a Table; they never change.
@@ -77,16 +77,16 @@ func (t *Table) Spot(instanceType, zone string) (usd float64, known bool) {
 // Version rises whenever a price changed.
 func (t *Table) Version() uint64 { return t.known.Load().version }
 
-// Asked reports whether a refresh has ended, well or not. Before, all prices are built-in ones; and where none
+// Refreshed reports whether a refresh has ended, well or not. Before, all prices are built-in ones; and where none
 // can be read they stay so (P01), so that there is nothing more to wait for.
-func (t *Table) Asked() bool { return t.asked.Load() }
+func (t *Table) Refreshed() bool { return t.refreshed.Load() }
 
 // Refresh reads both kinds of prices, each whether or not the other fails. What cannot be read keeps
 // its last value. The errors name instance types, which operators search the log for (S-101).
 func (t *Table) Refresh(ctx context.Context) error {
 	t.writing.Lock()
 	defer t.writing.Unlock()
-	defer t.asked.Store(true)
+	defer t.refreshed.Store(true)
 	return errors.Join(t.refreshOnDemand(ctx), t.refreshSpot(ctx))
 }
 

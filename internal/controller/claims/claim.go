@@ -163,7 +163,7 @@ func (r *Claims) advance(ctx context.Context, stored, claim *karpv1.NodeClaim) (
 			return 0, err
 		}
 		step := lifecycle.Next(facts)
-		for step.Launch || step.Ask {
+		for step.Launch || step.CallGates {
 			if step.Launch {
 				facts.Launch = r.launch(ctx, claim)
 				facts.Launching, facts.Tried = facts.Launch == nil, r.launches.firstAttemptAt(claim.UID)

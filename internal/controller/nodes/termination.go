@@ -196,7 +196,7 @@ func (r *NodeTermination) volumes(ctx context.Context, pods []*corev1.Pod) (map[
 // Perform does a step up to the call of the cloud, and brings the facts up to date.
 func (s nodeShell) Perform(ctx context.Context, facts *drain.Facts, step drain.Step) (said bool, err error) {
 	r := s.r
-	if step.DeleteClaim && facts.Instance == drain.Unasked {
+	if step.DeleteClaim && facts.Instance == drain.NotQueried {
 		if err := deleteExactly(ctx, r.Client, facts.Claim); err != nil {
 			return false, fmt.Errorf("deleting nodeclaim %s: %w", facts.Claim.Name, err)
 		}
@@ -209,7 +209,7 @@ func (s nodeShell) Perform(ctx context.Context, facts *drain.Facts, step drain.S
 		r.Events.Emit(note.Pod, note.Event)
 	}
 	r.Queue.Add(evictions(facts, step)...)
-	if !step.Ask && !step.Terminate { // else it is not known yet
+	if !step.Query && !step.Terminate { // else it is not known yet
 		r.Drains.recordWaits(facts.Node, facts.Claim, step.Waits, facts.Now)
 	}
 	if facts.Claim != nil {
