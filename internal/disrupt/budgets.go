@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/budget"
@@ -48,6 +49,18 @@ func (d *Decision) computeBudgets(v *View) {
 			}
 		}
 	}
+}
+
+// InvalidBudgets returns the pools with budgets that cannot be read, by name, and what is wrong with them. None of their
+// nodes is disrupted.
+func InvalidBudgets(v *View) (pools []string, text string) {
+	var texts []string
+	for _, name := range slices.Sorted(maps.Keys(v.Pools)) {
+		if _, broken := budget.Limit(v.Pools[name].Budgets, string(karpv1.ReasonEmpty), 0, v.Now); len(broken) > 0 {
+			pools, texts = append(pools, name), append(texts, name+": "+reason.Join(broken, len(broken)))
+		}
+	}
+	return pools, strings.Join(texts, "; ")
 }
 
 // countsTowardBudget reports whether a node is part of the total that percentages refer to. A rebooting node is,

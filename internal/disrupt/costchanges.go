@@ -10,6 +10,9 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 )
 
+// CostInterval is how often it is checked whether nodes have to be ranked again.
+const CostInterval = time.Minute
+
 const (
 	costRankingTTL = 5 * time.Minute // nodes are ranked again after that, although nothing changed
 	maxCostNodes   = 50              // nodes whose pods are written in a pass, besides terminating ones (V15-55)

@@ -1,6 +1,7 @@
 package disrupt_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,6 +32,19 @@ func TestUnreadableBudgetsAreNamed(t *testing.T) {
 		if told != 3 {
 			t.Errorf("nodes=%q: told %d times, want once for each reason", text, told)
 		}
+	}
+}
+
+// Disruption 3.2: pools with budgets that cannot be read are listed by name, with the field.
+func TestInvalidBudgets(t *testing.T) {
+	t.Parallel()
+	pool := func(nodes string) cluster.ManagedPool {
+		return general(func(p *cluster.ManagedPool) { p.Budgets = []cluster.Budget{{Nodes: nodes}} })
+	}
+	view := disrupt.View{DisruptionView: cluster.DisruptionView{Now: noon, Pools: map[string]cluster.ManagedPool{"b": pool("many"), "a": pool("few"), "closed": pool("0")}}}
+	pools, text := disrupt.InvalidBudgets(&view)
+	if !slices.Equal(pools, []string{"a", "b"}) || !strings.HasPrefix(text, "a: ") || !strings.Contains(text, "; b: ") || strings.Count(text, "spec.disruption.budgets[0].nodes") != 2 {
+		t.Errorf("pools %v: %s", pools, text)
 	}
 }
 

@@ -26,6 +26,14 @@ type View struct {
 	Answers      *Answers               // cache of earlier consolidation searches; nil: no cache
 }
 
+// Timeouts of a decision (disruption 13 and 14, decision 0025). What was found until then is used.
+const (
+	JointTimeout      = time.Minute      // consolidating all nodes together
+	SingleTimeout     = 3 * time.Minute  // consolidating a few nodes at a time, and saying why nodes stay
+	DecisionTimeout   = 15 * time.Minute // all methods; a decision that goes on after that is stuck
+	ValidationTimeout = time.Minute      // validating moves against the fresh view
+)
+
 // Methods are the enabled features.
 type Methods struct {
 	Repair               bool // gate NodeRepair, and the legacy repair controller is off

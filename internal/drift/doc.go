@@ -2,6 +2,5 @@
 // its node classes. Hashes over static fields have version strings of our own: under another
 // controller's version a different hash would replace a whole fleet.
 //
-// Not here: node classes (each cloud hashes its own), when drift is looked at, and what is done about it. Enter at
-// Pool and PoolHash.
+// Not here: node classes (each cloud hashes its own), and what is done about drift. Enter at Evaluate and PoolHash.
 package drift

@@ -15,7 +15,6 @@ import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
-	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/drain"
 	"github.com/dovetail-sh/dovetail/internal/drift"
@@ -149,9 +148,7 @@ func (p *process) advanceClaim(claim *karpv1.NodeClaim) {
 	want := step.Claim
 	if pool != nil && step.Remove == nil {
 		facts := disrupt.MarkFacts{Claim: want, Pool: pool, Now: p.w.now}
-		if condition.True(want.Status.Conditions, karpv1.ConditionLaunched) {
-			facts.Drift = drift.Pool(pool, want, awsv1.Vocabulary())
-		}
+		facts.Drift, _ = drift.Evaluate(pool, want, drift.Sources{Words: awsv1.Vocabulary()}) // no error without a cloud
 		var after time.Duration
 		marked := *want
 		want = &marked

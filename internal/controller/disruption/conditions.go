@@ -29,8 +29,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
 
-const driftEvery = 5 * time.Minute // how often a claim is compared with what is wanted
-
 // driftSource says whether an instance is what its node class asks for.
 type driftSource interface {
 	Types(ctx context.Context, pool *karpv1.NodePool) ([]catalog.InstanceType, error)
@@ -110,9 +108,7 @@ func (r *Conditions) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	}
 	facts := disrupt.MarkFacts{Claim: read, Pool: effective, Now: r.Now()}
-	if condition.True(read.Status.Conditions, karpv1.ConditionLaunched) {
-		facts.Drift, facts.DriftUnknown = r.drift(ctx, effective, read)
-	}
+	facts.Drift, facts.DriftUnknown = r.drift(ctx, effective, read)
 	conditions, after := disrupt.Marks(facts)
 	if err := r.writeConditions(ctx, claim, conditions); err != nil {
 		if apierrors.IsConflict(err) {
@@ -120,10 +116,7 @@ func (r *Conditions) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 		return ctrl.Result{}, err
 	}
-	if after == 0 || after > driftEvery {
-		after = driftEvery
-	}
-	return ctrl.Result{RequeueAfter: after}, nil
+	return ctrl.Result{RequeueAfter: drift.NextCheck(after)}, nil
 }
 
 func (r *Conditions) kinds() []schema.GroupKind {
@@ -134,15 +127,13 @@ func (r *Conditions) kinds() []schema.GroupKind {
 	return out
 }
 
-// drift evaluates in the order of LC-57. An error is no drift: it must not replace a fleet.
+// drift says why a claim is not what is wanted now, or that it is not known.
 func (r *Conditions) drift(ctx context.Context, pool *karpv1.NodePool, claim *karpv1.NodeClaim) (why reason.Reason, unknown bool) {
-	if why = drift.Pool(pool, claim, r.Words); why.Code != "" {
-		return why, false
-	}
-	if why = r.catalogue(ctx, pool, claim); why.Code != "" {
-		return why, false
-	}
-	why, err := r.Cloud.Drift(ctx, claim)
+	why, err := drift.Evaluate(pool, claim, drift.Sources{
+		Words:     r.Words,
+		Catalogue: func() reason.Reason { return r.catalogue(ctx, pool, claim) },
+		Class:     func() (reason.Reason, error) { return r.Cloud.Drift(ctx, claim) },
+	})
 	if err != nil {
 		log.FromContext(ctx).V(1).Info("drift of the node class is not known", "error", err.Error())
 	}

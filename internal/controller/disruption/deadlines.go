@@ -11,20 +11,12 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 )
 
-// Timeouts of a decision (disruption 13 and 14, decision 0025). What was found until then is used.
-const (
-	jointTimeout      = time.Minute      // consolidating all nodes together
-	singleTimeout     = 3 * time.Minute  // consolidating a few nodes at a time, and saying why nodes stay
-	decisionTimeout   = 15 * time.Minute // all methods; a decision that goes on after that is stuck
-	validationTimeout = time.Minute      // validating moves against the fresh view
-)
-
 // timeBudgets are the time budgets of one decision.
 type timeBudgets struct{ joint, single, whole, validation *timeBudget }
 
 func newTimeBudgets(now func() time.Time) timeBudgets {
 	within := func(after time.Duration) *timeBudget { return &timeBudget{after: after, now: now} }
-	return timeBudgets{joint: within(jointTimeout), single: within(singleTimeout), whole: within(decisionTimeout), validation: within(validationTimeout)}
+	return timeBudgets{joint: within(disrupt.JointTimeout), single: within(disrupt.SingleTimeout), whole: within(disrupt.DecisionTimeout), validation: within(disrupt.ValidationTimeout)}
 }
 
 // reportTimeouts counts and logs the time budgets that were exceeded.
@@ -33,15 +25,15 @@ func (e *evaluator) reportTimeouts(ctx context.Context, l timeBudgets, decision 
 	if l.joint.ranOut() {
 		e.metrics.DisruptionTimeouts.WithLabelValues("multi").Inc()
 		logger.Info("consolidating all nodes together took too long and was cut off; what was found is used, or a few nodes are tried at a time",
-			"limit", jointTimeout.String(), "commands", len(decision.Commands))
+			"limit", disrupt.JointTimeout.String(), "commands", len(decision.Commands))
 	}
 	if l.single.ranOut() {
 		e.metrics.DisruptionTimeouts.WithLabelValues("single").Inc()
 		logger.Info("consolidating a few nodes at a time took too long and was cut off; what was found is used, and the next pass begins with these NodePools",
-			"limit", singleTimeout.String(), "commands", len(decision.Commands), "NodePools", decision.Unreached)
+			"limit", disrupt.SingleTimeout.String(), "commands", len(decision.Commands), "NodePools", decision.Unreached)
 	}
 	if l.whole.ranOut() {
-		logger.Info("deciding on disruption took too long and was cut off; what was found is used", "limit", decisionTimeout.String(), "commands", len(decision.Commands))
+		logger.Info("deciding on disruption took too long and was cut off; what was found is used", "limit", disrupt.DecisionTimeout.String(), "commands", len(decision.Commands))
 	}
 }
 

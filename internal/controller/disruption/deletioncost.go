@@ -18,8 +18,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
-const costEvery = time.Minute
-
 // costStore is the cluster state that nodes are ranked on.
 type costStore interface {
 	Synced() bool
@@ -55,7 +53,7 @@ func (r *DeletionCosts) turn(ctx context.Context) (time.Duration, error) {
 	if !r.Store.Synced() {
 		return command.Unsynced, nil
 	}
-	return costEvery, r.Pass(ctx)
+	return disrupt.CostInterval, r.Pass(ctx)
 }
 
 // Pass ranks the nodes if something changed. A pass that fails is made again on the same state.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,12 +13,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
-	"github.com/dovetail-sh/dovetail/internal/budget"
 	"github.com/dovetail-sh/dovetail/internal/controller/write"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/metric"
-	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
@@ -145,13 +141,7 @@ func (r *reporter) emitNodeEvents(ctx context.Context, news []disrupt.ObjectEven
 
 // logInvalidBudgets logs once which pools have invalid budgets: none of their nodes is disrupted.
 func (r *reporter) logInvalidBudgets(ctx context.Context, view disrupt.View) {
-	var pools, texts []string
-	for _, name := range slices.Sorted(maps.Keys(view.Pools)) {
-		if _, broken := budget.Limit(view.Pools[name].Budgets, string(karpv1.ReasonEmpty), 0, view.Now); len(broken) > 0 {
-			pools, texts = append(pools, name), append(texts, name+": "+reason.Join(broken, len(broken)))
-		}
-	}
-	text := strings.Join(texts, "; ")
+	pools, text := disrupt.InvalidBudgets(&view)
 	if text != "" && text != r.invalidBudgets {
 		log.FromContext(ctx).Error(errors.New(text), "disruption budgets cannot be read; no node of these pools is disrupted", "NodePools", pools)
 	}
