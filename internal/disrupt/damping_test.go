@@ -43,7 +43,7 @@ func TestFM_K27_AutoscalersOfPodsAreWaitedOut(t *testing.T) {
 				if second%30 == 0 {
 					last = now
 				}
-				if at, due := lifecycle.PodEventDue(c, last, now); due {
+				if at, due := lifecycle.PodEventDue(c, time.Time{}, last, now); due {
 					c.Status.LastPodEventTime = metav1.NewTime(at)
 				}
 				if candidate(now) {

@@ -16,6 +16,24 @@ import (
 // The claim says when that was, so that a process which did not launch it knows as well (FM E01, G3).
 const unlisted = 75 * time.Second
 
+// CollectInterval is how often claims are compared with the instances of the cloud.
+const CollectInterval = 2 * time.Minute
+
+const confirmAgain = 10 * time.Second // after the cloud could not say whether an instance exists
+
+// NextCollection returns in what time claims are compared again, given when the first claim is old enough to be judged
+// (zero: all are) and whether the cloud could not say of some whether their instance exists.
+func NextCollection(later time.Duration, unsure bool) time.Duration {
+	next := CollectInterval
+	if later > 0 {
+		next = min(next, later)
+	}
+	if unsure {
+		next = min(next, confirmAgain)
+	}
+	return next
+}
+
 // Missing returns the claims whose instance is not in the list of the cloud, and which have no node that says
 // that it runs (LC-38); the cloud has to confirm by id that it is gone. The claims must have been listed
 // before the instances. A node that is ready is believed more than the cloud; a claim that is not

@@ -17,6 +17,31 @@ func Expiry(claim *karpv1.NodeClaim) (time.Time, bool) {
 	return claim.CreationTimestamp.Add(life), true
 }
 
+// clockOffWait is how long a claim waits that would expire and may not.
+const clockOffWait = time.Minute
+
+// ExpiryStep is what to do about the expiry of a claim.
+type ExpiryStep struct {
+	Delete bool
+	Why    string        // it is deleted
+	After  time.Duration // look again; zero: when it changes
+}
+
+// NextExpiry decides whether a claim, in its effective form, has expired (LC-16). Nothing expires while the
+// clock is too far off to go by ages (FM N06).
+func NextExpiry(claim *karpv1.NodeClaim, clockOff bool, now time.Time) ExpiryStep {
+	at, ever := Expiry(claim)
+	switch {
+	case !ever || claim.DeletionTimestamp != nil:
+		return ExpiryStep{}
+	case now.Before(at):
+		return ExpiryStep{After: at.Sub(now)}
+	case clockOff:
+		return ExpiryStep{After: clockOffWait}
+	}
+	return ExpiryStep{Delete: true, Why: "it has lived since " + claim.CreationTimestamp.UTC().Format(time.RFC3339) + ", and its expireAfter is " + string(claim.Spec.ExpireAfter)}
+}
+
 // TerminationMode is how hard the end of a claim may become, as metrics label it.
 func TerminationMode(claim *karpv1.NodeClaim) string {
 	grace, err := duration.Parse(string(claim.Spec.TerminationGracePeriod))

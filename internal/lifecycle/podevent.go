@@ -11,8 +11,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 )
 
-// PodEventGap is the time within which pod events are one (LC-56).
-const PodEventGap = 10 * time.Second
+// podEventGap is the time within which pod events are one (LC-56).
+const podEventGap = 10 * time.Second
 
 // PodEvent is the last time a pod came to its node, ended, or began to end; zero for pods that do not
 // count. It is read from the pod alone, so that seeing all pods anew after a restart changes nothing
@@ -35,13 +35,14 @@ func PodRemoved(pod *corev1.Pod, now time.Time) time.Time {
 	return at
 }
 
-// PodEventDue says whether an event of that time is to be written on a claim, and as which time. A
-// time in the future is a clock that is ahead.
-func PodEventDue(claim *karpv1.NodeClaim, event, now time.Time) (time.Time, bool) {
+// PodEventDue says whether an event of that time is to be written on a claim, and as which time. written is the event
+// that was last written on it, which the claim as it is read may not show yet. A time in the future is a clock that is
+// ahead.
+func PodEventDue(claim *karpv1.NodeClaim, written, event, now time.Time) (time.Time, bool) {
 	if event.After(now) {
 		event = now
 	}
-	return event, !event.IsZero() && event.Sub(claim.Status.LastPodEventTime.Time) >= PodEventGap
+	return event, !event.IsZero() && event.Sub(latest(claim.Status.LastPodEventTime.Time, written)) >= podEventGap
 }
 
 // LosesNomination reports whether a pod lost its nomination for a node without being bound: the scheduler tried the node

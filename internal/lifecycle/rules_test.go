@@ -41,6 +41,59 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
+// LC-16: a claim expires when it has lived as long as it may, unless the clock is off (FM N06).
+func TestNextExpiry(t *testing.T) {
+	t.Parallel()
+	going := func(c *karpv1.NodeClaim) { c.DeletionTimestamp = &metav1.Time{Time: created} }
+	for name, tc := range map[string]struct {
+		life     karpv1.Duration
+		change   func(*karpv1.NodeClaim)
+		clockOff bool
+		now      time.Time
+		want     lifecycle.ExpiryStep
+	}{
+		"never":                   {life: "Never", now: after(time.Hour)},
+		"not readable":            {life: "soon", now: after(time.Hour)},
+		"not yet":                 {life: "1h", now: after(20 * time.Minute), want: lifecycle.ExpiryStep{After: 40 * time.Minute}},
+		"now":                     {life: "1h", now: after(time.Hour), want: lifecycle.ExpiryStep{Delete: true, Why: "it has lived since " + created.Format(time.RFC3339) + ", and its expireAfter is 1h"}},
+		"terminating already":     {life: "1h", change: going, now: after(time.Hour)},
+		"FM N06 the clock is off": {life: "1h", clockOff: true, now: after(time.Hour), want: lifecycle.ExpiryStep{After: time.Minute}},
+		"the same, not yet":       {life: "1h", clockOff: true, now: after(0), want: lifecycle.ExpiryStep{After: time.Hour}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := fresh()
+			if c.Spec.ExpireAfter = tc.life; tc.change != nil {
+				tc.change(c)
+			}
+			if got := lifecycle.NextExpiry(c, tc.clockOff, tc.now); got != tc.want {
+				t.Errorf("got %+v, want %+v", got, tc.want)
+			}
+		})
+	}
+}
+
+// LC-38: claims are compared with instances every two minutes, and earlier if something is still open.
+func TestNextCollection(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		later  time.Duration
+		unsure bool
+		want   time.Duration
+	}{
+		"nothing is open":                {want: 2 * time.Minute},
+		"a claim is too young":           {later: 75 * time.Second, want: 75 * time.Second},
+		"later than the interval":        {later: time.Hour, want: 2 * time.Minute},
+		"the cloud could not say":        {unsure: true, want: 10 * time.Second},
+		"both, and the claim comes last": {later: time.Minute, unsure: true, want: 10 * time.Second},
+		"both, and the claim is first":   {later: time.Second, unsure: true, want: time.Second},
+	} {
+		if got := lifecycle.NextCollection(tc.later, tc.unsure); got != tc.want {
+			t.Errorf("%s: %s, want %s", name, got, tc.want)
+		}
+	}
+}
+
 func TestTerminationMode(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[karpv1.Duration]string{"": "graceful", "1h": "eventual", "0s": "forceful"} {
@@ -304,10 +357,12 @@ func TestFM_L12_NodeMissing(t *testing.T) {
 func TestPodEventDue(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		last, event time.Time
-		want        bool
-		wantAt      time.Time
+		last, written, event time.Time
+		want                 bool
+		wantAt               time.Time
 	}{
+		"LC-56 written, and the cache lacks it":    {last: after(0), written: after(time.Minute), event: after(time.Minute + 9*time.Second)},
+		"LC-56 ten seconds after what it lacks":    {last: after(0), written: after(time.Minute), event: after(70 * time.Second), want: true, wantAt: after(70 * time.Second)},
 		"LC-56 the first":                          {event: after(0), want: true, wantAt: after(0)},
 		"LC-56, FM N14 within ten seconds":         {last: after(0), event: after(9 * time.Second)},
 		"LC-56 after ten seconds":                  {last: after(0), event: after(10 * time.Second), want: true, wantAt: after(10 * time.Second)},
@@ -320,7 +375,7 @@ func TestPodEventDue(t *testing.T) {
 			t.Parallel()
 			c := fresh()
 			c.Status.LastPodEventTime = metav1.NewTime(tc.last)
-			at, due := lifecycle.PodEventDue(c, tc.event, after(time.Hour))
+			at, due := lifecycle.PodEventDue(c, tc.written, tc.event, after(time.Hour))
 			if due != tc.want || due && !at.Equal(tc.wantAt) {
 				t.Errorf("due %t at %s, want %t at %s", due, at, tc.want, tc.wantAt)
 			}

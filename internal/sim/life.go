@@ -122,13 +122,13 @@ func (w *World) effectivePool(stored *karpv1.NodePool) *karpv1.NodePool {
 // advanceClaim takes a claim through its life.
 func (p *process) advanceClaim(claim *karpv1.NodeClaim) {
 	pool, read := p.effective(claim)
-	if at, ever := lifecycle.Expiry(read); ever {
-		if !p.w.now.Before(at) {
-			p.w.logf("controller: claim %s expires", claim.Name)
-			p.write(func() { p.w.api.delete(claim, p.w.now) })
-			return
-		}
-		p.lookAt(claim.Name, at.Sub(p.w.now))
+	switch expiry := lifecycle.NextExpiry(read, false, p.w.now); {
+	case expiry.Delete:
+		p.w.logf("controller: claim %s expires", claim.Name)
+		p.write(func() { p.w.api.delete(claim, p.w.now) })
+		return
+	case expiry.After > 0:
+		p.lookAt(claim.Name, expiry.After)
 	}
 	facts := lifecycle.Facts{Claim: read, Nodes: p.w.api.nodesOf(claim), Tried: p.launched[claim.UID].First, Launching: p.launching[claim.UID], Now: p.w.now}
 	if outcome, result := p.launched[claim.UID].Report(p.w.now); outcome != nil && !facts.Launching {
@@ -227,7 +227,7 @@ func (p *process) podEvent(pod *corev1.Pod) {
 	if claim == nil {
 		return
 	}
-	if event, due := lifecycle.PodEventDue(claim, at, p.w.now); due {
+	if event, due := lifecycle.PodEventDue(claim, time.Time{}, at, p.w.now); due {
 		next := claim.DeepCopy()
 		next.Status.LastPodEventTime = metav1.NewTime(event)
 		p.write(func() { p.w.api.put(next) })

@@ -27,11 +27,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 )
 
-const (
-	collectEvery   = 2 * time.Minute
-	confirmAgain   = 10 * time.Second // after the cloud could not say whether an instance exists
-	collectAtATime = 20
-)
+const collectAtATime = 20
 
 // lister is the part of the cloud that knows what there is.
 type lister interface {
@@ -52,7 +48,7 @@ type Collector struct {
 // Register adds the timer to a manager.
 func (r *Collector) Register(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("nodeclaim.garbagecollection").WatchesRawSource(atStart()).
-		WithOptions(loop.Options(1, time.Second, collectEvery)).
+		WithOptions(loop.Options(1, time.Second, lifecycle.CollectInterval)).
 		Complete(r)
 }
 
@@ -85,15 +81,8 @@ func (r *Collector) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result,
 	if unknown != nil {
 		return ctrl.Result{}, unknown
 	}
-	next := collectEvery
-	if later > 0 {
-		next = min(next, later)
-	}
 	unsure, err := r.collect(ctx, missing)
-	if unsure {
-		next = min(next, confirmAgain)
-	}
-	return loop.RequeueAfter(next), err
+	return loop.RequeueAfter(lifecycle.NextCollection(later, unsure)), err
 }
 
 func (r *Collector) claims(ctx context.Context) ([]*karpv1.NodeClaim, error) {

@@ -30,9 +30,6 @@ type Expiration struct {
 	ClockOff func() bool // whether the clock of this machine is too far off to go by ages (FM N06): nothing expires then; nil: never
 }
 
-// pausedFor is how long a claim waits that would expire and may not.
-const pausedFor = time.Minute
-
 // Register adds the reconciler to a manager.
 func (r *Expiration) Register(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("nodeclaim.expiration").
@@ -51,19 +48,15 @@ func (r *Expiration) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	at, expires := lifecycle.Expiry(claim)
-	if !expires || stored.DeletionTimestamp != nil || !lookup.Managed(r.Classes, claim.Spec.NodeClassRef) {
+	if !lookup.Managed(r.Classes, claim.Spec.NodeClassRef) {
 		return ctrl.Result{}, nil
 	}
-	if left := at.Sub(r.Now()); left > 0 {
-		return loop.RequeueAfter(left), nil
-	}
-	if r.ClockOff != nil && r.ClockOff() {
-		return loop.RequeueAfter(pausedFor), nil
+	step := lifecycle.NextExpiry(claim, r.ClockOff != nil && r.ClockOff(), r.Now())
+	if !step.Delete {
+		return loop.RequeueAfter(step.After), nil
 	}
 	log.FromContext(ctx).V(1).Info("deleting expired nodeclaim", "expireAfter", string(claim.Spec.ExpireAfter))
-	why := "Expired: it has lived since " + stored.CreationTimestamp.UTC().Format(time.RFC3339) + ", and its expireAfter is " + string(claim.Spec.ExpireAfter)
-	err = write.RemoveClaim(ctx, r.Client, r.Remover, execute.Removal{Claim: stored, Reason: lifecycle.RemovedExpired, Event: execute.Terminating(why)})
+	err = write.RemoveClaim(ctx, r.Client, r.Remover, execute.Removal{Claim: stored, Reason: lifecycle.RemovedExpired, Event: execute.Terminating("Expired: " + step.Why)})
 	if apierrors.IsConflict(err) {
 		return loop.RequeueAfter(loop.Soon), nil
 	}

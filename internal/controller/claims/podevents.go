@@ -93,8 +93,8 @@ func (r *PodEvents) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		return ctrl.Result{}, err
 	}
 	claim := claims[0]
-	at, due := lifecycle.PodEventDue(claim, r.latest(req.Name), r.Now())
-	if !due || at.Sub(r.written(req.Name)) < lifecycle.PodEventGap {
+	at, due := lifecycle.PodEventDue(claim, r.written(req.Name), r.latest(req.Name), r.Now())
+	if !due {
 		return ctrl.Result{}, nil
 	}
 	want := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: claim.Name}}

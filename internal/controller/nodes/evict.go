@@ -19,9 +19,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
-// cacheDelay is how long the cache may take to show what was done to a pod.
-const cacheDelay = 10 * time.Second
-
 // Eviction requests that one pod leaves its node.
 type Eviction struct {
 	Pod    loop.PodID
@@ -119,7 +116,7 @@ func (q *Evictions) Reconcile(ctx context.Context, id loop.PodID) (ctrl.Result, 
 	}
 	now := q.Now()
 	act, grace := e.Limit.Act(p, now)
-	if until := e.acted[act].Add(cacheDelay); now.Before(until) {
+	if until := e.acted[act].Add(drain.CacheDelay); now.Before(until) {
 		return ctrl.Result{RequeueAfter: until.Sub(now)}, nil // it is done, the cache does not show it yet
 	}
 	var done evictionResult
@@ -142,7 +139,7 @@ func (q *Evictions) Reconcile(ctx context.Context, id loop.PodID) (ctrl.Result, 
 		return q.drop(id)
 	case accepted:
 		q.recordEvicted(id, act, now)
-		return ctrl.Result{RequeueAfter: cacheDelay}, nil
+		return ctrl.Result{RequeueAfter: drain.CacheDelay}, nil
 	default:
 		return ctrl.Result{RequeueAfter: q.backoff(id)}, nil
 	}
@@ -204,7 +201,7 @@ func (q *Evictions) recordRefusal(id loop.PodID, err error, budget bool) {
 	if e == nil {
 		return
 	}
-	e.try = e.try.Refused(evictionResultOf(err), budget, q.Now())
+	e.try = e.try.Refused(drain.ResponseText(err), budget, q.Now())
 }
 
 // recordProtected drops the last refusal: the pod is protected now, and the API server is not called.

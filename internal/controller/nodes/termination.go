@@ -22,7 +22,6 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
-	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
 	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	"github.com/dovetail-sh/dovetail/internal/controller/write"
@@ -258,7 +257,7 @@ func evictions(facts *drain.Facts, step drain.Step) []Eviction {
 			Pod:    loop.PodID{Namespace: p.Namespace, Name: p.Name, UID: p.UID},
 			Node:   facts.Node.Name,
 			Limit:  step.Limit,
-			Reason: disruptionReason(facts.Claim),
+			Reason: drain.ReasonOf(facts.Claim),
 			Due:    due,
 		}
 	}
@@ -270,16 +269,6 @@ func evictions(facts *drain.Facts, step drain.Step) []Eviction {
 		out = append(out, one(p, false))
 	}
 	return out
-}
-
-// disruptionReason returns why a node is removed, as the events and metrics of its pods have it.
-func disruptionReason(claim *karpv1.NodeClaim) string {
-	if claim != nil {
-		if c := condition.Find(claim.Status.Conditions, karpv1.ConditionDisruptionReason); c != nil && condition.True(claim.Status.Conditions, c.Type) {
-			return c.Reason
-		}
-	}
-	return "forceful termination"
 }
 
 // Release removes the finalizer and measures how long the termination took.
