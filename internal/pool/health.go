@@ -1,6 +1,8 @@
 package pool
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
@@ -15,6 +17,29 @@ type Launches struct {
 	Ring    Ring
 	Known   bool     // false: the controller started since, and the condition says what was
 	Results []Result // new ones, oldest first
+}
+
+// Registration is how the nodes of a pool register, for the back-off of its launches.
+type Registration int
+
+// Registrations.
+const (
+	RegistrationOpen    Registration = iota // nothing new is known
+	RegistrationHealthy                     // nothing speaks against the pool
+	RegistrationFailing                     // its condition is False, and another node did not register
+)
+
+// RegistrationOf returns how the nodes of a pool register, given its conditions as decided and the results that they were
+// decided with.
+func RegistrationOf(conditions []metav1.Condition, results []Result) Registration {
+	healthy := condition.Find(conditions, karpv1.ConditionNodeRegistrationHealthy)
+	switch {
+	case healthy == nil || healthy.Status != metav1.ConditionFalse:
+		return RegistrationHealthy
+	case slices.ContainsFunc(results, func(result Result) bool { return !result.Registered }):
+		return RegistrationFailing
+	}
+	return RegistrationOpen
 }
 
 // health decides whether nodes of the pool register (LC-53). Results from before a change of the pool

@@ -137,3 +137,29 @@ func TestRegistrationHealth(t *testing.T) {
 		})
 	}
 }
+
+// RH-02, RH-03: what the launch back-off learns from a decision about a pool.
+func TestRegistrationOf(t *testing.T) {
+	t.Parallel()
+	success, failure := pool.Result{Registered: true}, pool.Result{}
+	for name, tc := range map[string]struct {
+		status  metav1.ConditionStatus // empty: there is no such condition
+		results []pool.Result
+		want    pool.Registration
+	}{
+		"a new pool":                         {want: pool.RegistrationHealthy},
+		"nothing is known yet":               {status: isUnknown, results: []pool.Result{failure}, want: pool.RegistrationHealthy},
+		"its nodes register":                 {status: isTrue, results: []pool.Result{failure}, want: pool.RegistrationHealthy},
+		"another failure":                    {status: isFalse, results: []pool.Result{success, failure}, want: pool.RegistrationFailing},
+		"a success that does not make it up": {status: isFalse, results: []pool.Result{success}, want: pool.RegistrationOpen},
+		"nothing new of one that fails":      {status: isFalse, want: pool.RegistrationOpen},
+	} {
+		var conditions []metav1.Condition
+		if tc.status != "" {
+			conditions = []metav1.Condition{{Type: karpv1.ConditionNodeRegistrationHealthy, Status: tc.status}}
+		}
+		if got := pool.RegistrationOf(conditions, tc.results); got != tc.want {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
+	}
+}

@@ -10,14 +10,15 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 )
 
 const (
 	backoffAfterFailures = 10          // launches of one pool that fail with insufficient capacity
 	backoffWindow        = time.Minute // the failures count within this window
 
-	// UnhealthyPool is said of a pool that is backed off because its nodes do not register.
-	UnhealthyPool = "its last nodes did not register, so it rests for some minutes; kubectl describe nodepool shows why (condition NodeRegistrationHealthy)"
+	// unhealthyPool is said of a pool that is backed off because its nodes do not register.
+	unhealthyPool = "its last nodes did not register, so it rests for some minutes; kubectl describe nodepool shows why (condition NodeRegistrationHealthy)"
 
 	// MaxBackoff is the longest back-off of an offering or a pool.
 	MaxBackoff = 8 * time.Minute
@@ -128,8 +129,17 @@ func (r *LaunchBackoff) RecordHealthy(pool string) {
 	}
 }
 
-// PoolUnhealthy reports whether a pool is backed off because its nodes do not register.
-func (r *LaunchBackoff) PoolUnhealthy(pool string, now time.Time) bool {
+// ClosePools closes the pools that are backed off because their nodes do not register, so that pods are told so.
+func (r *LaunchBackoff) ClosePools(pools []cluster.Pool, now time.Time) {
+	for i := range pools {
+		if p := &pools[i]; !p.Closed && r.poolUnhealthy(p.Name, now) {
+			p.Closed, p.ClosedBy = true, unhealthyPool
+		}
+	}
+}
+
+// poolUnhealthy reports whether a pool is backed off because its nodes do not register.
+func (r *LaunchBackoff) poolUnhealthy(pool string, now time.Time) bool {
 	p := r.pools[pool]
 	return p != nil && now.Before(p.unhealthy.until)
 }

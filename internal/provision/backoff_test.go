@@ -11,6 +11,7 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 )
 
 // failedClaim is a claim of a pool that allows some values of properties of offerings.
@@ -183,18 +184,30 @@ func TestRH_02_BackoffOfAnUnhealthyPool(t *testing.T) {
 			r.RecordUnhealthy("p", at)
 		}
 		r.RecordLaunched("p", cloud.Instance{Type: "large", Zone: "a", CapacityType: "on-demand"}) // says nothing about registration
-		if last := at.Add(rest - time.Second); !r.PoolUnhealthy("p", last) || !r.PoolBackedOff("p", last) || r.WithoutBackedOff("p", types, last)[0].Offerings[0].Available {
+		if last := at.Add(rest - time.Second); !r.poolUnhealthy("p", last) || !r.PoolBackedOff("p", last) || r.WithoutBackedOff("p", types, last)[0].Offerings[0].Available {
 			t.Errorf("the back-off is shorter than %s", rest)
 		}
-		if at = at.Add(rest); r.PoolUnhealthy("p", at) || !r.WithoutBackedOff("p", types, at)[0].Offerings[0].Available {
+		if at = at.Add(rest); r.poolUnhealthy("p", at) || !r.WithoutBackedOff("p", types, at)[0].Offerings[0].Available {
 			t.Errorf("the back-off is longer than %s", rest)
 		}
 	}
 	r.RecordUnhealthy("p", at)
-	if r.PoolUnhealthy("other", at) {
+	if r.poolUnhealthy("other", at) {
 		t.Error("another pool is backed off")
 	}
-	if r.RecordHealthy("p"); r.PoolUnhealthy("p", at) || len(r.pools) != 0 {
+	if r.RecordHealthy("p"); r.poolUnhealthy("p", at) || len(r.pools) != 0 {
 		t.Error("a healthy pool is backed off")
+	}
+}
+
+// RH-02: a plan sees the pools that are backed off as closed, and pods are told why.
+func TestRH_02_UnhealthyPoolsAreClosed(t *testing.T) {
+	t.Parallel()
+	r, at := &LaunchBackoff{}, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	r.RecordUnhealthy("bad", at)
+	pools := []cluster.Pool{{Name: "bad"}, {Name: "good"}, {Name: "bad", Closed: true, ClosedBy: "it is static"}}
+	r.ClosePools(pools, at)
+	if !pools[0].Closed || pools[0].ClosedBy != unhealthyPool || pools[1].Closed || pools[2].ClosedBy != "it is static" {
+		t.Errorf("pools are %+v", pools)
 	}
 }

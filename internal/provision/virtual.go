@@ -2,6 +2,7 @@ package provision
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/cluster"
@@ -46,3 +47,17 @@ func (r *Round) takeVirtual(plan solve.Plan, now time.Time) bool {
 // Virtual returns the plan for virtual pods. It is false if they wait for the next round, because nodes are launched for
 // real pods first.
 func (r *Round) Virtual() (solve.Plan, bool) { return r.virtual, !r.waits }
+
+// Launches returns the plan whose nodes are launched now, given that for real pods: the other one if it launches none, but
+// never nodes of both. forVirtual says that it is the one for virtual pods.
+func (r *Round) Launches(real solve.Plan) (plan solve.Plan, forVirtual bool) {
+	if len(real.Create) > 0 {
+		return real, false
+	}
+	return r.virtual, true
+}
+
+// ReplansAfter reports whether to plan again soon because virtual pods waited for these orders, which the next plan sees.
+func (r *Round) ReplansAfter(orders []OrderResult) bool {
+	return r.waits && slices.ContainsFunc(orders, func(o OrderResult) bool { return o.Outcome == Created })
+}

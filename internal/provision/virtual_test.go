@@ -37,6 +37,44 @@ func play(t interface{ Errorf(string, ...any) }, s *provision.State, r provision
 	}
 }
 
+// CB-12: no plan launches nodes for both kinds of pods, and virtual pods that waited are planned soon.
+func TestCB_12_OneKindLaunches(t *testing.T) {
+	t.Parallel()
+	const world = "type name=m cpu=4 price=1\npool name=p\n"
+	for name, tc := range map[string]struct {
+		pods       string
+		forVirtual bool
+		create     int
+		replan     bool // once a claim was created
+	}{
+		"both: real pods first": {pods: "pod name=z cpu=3\npod name=a cpu=3 virtual", create: 1, replan: true},
+		"real pods alone":       {pods: "pod name=z cpu=3", create: 1},
+		"virtual pods alone":    {pods: "pod name=a cpu=3 virtual", forVirtual: true, create: 1},
+		"none":                  {forVirtual: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := script.New()
+			if _, err := w.Run(world + tc.pods); err != nil {
+				t.Fatal(err)
+			}
+			view, pods := w.Snapshot()
+			real, virtual := split(pods)
+			round := (&provision.State{}).Begin(provision.Request{View: view, Pods: real, Virtual: virtual})
+			plan, done := solve.Plan{}, false
+			for !done {
+				plan, done = round.Take(check.Answer{Plan: solve.Solve(round.Problem(), nil), Sound: true}, time.Time{})
+			}
+			if plan, forVirtual := round.Launches(plan); forVirtual != tc.forVirtual || len(plan.Create) != tc.create {
+				t.Errorf("launches %d nodes, for virtual pods %v; want %+v", len(plan.Create), forVirtual, tc)
+			}
+			if round.ReplansAfter([]provision.OrderResult{{Outcome: provision.Denied}}) || round.ReplansAfter([]provision.OrderResult{{Outcome: provision.Denied}, {Outcome: provision.Created}}) != tc.replan {
+				t.Errorf("planned again soon for the wrong orders, want %v", tc.replan)
+			}
+		})
+	}
+}
+
 func split(pods []cluster.Pod) (real, virtual []cluster.Pod) {
 	for _, p := range pods {
 		if p.Virtual {

@@ -81,10 +81,7 @@ func (p *process) provision() {
 	if planned {
 		p.recordBuffers(view, virtual)
 	}
-	if len(plan.Create) == 0 {
-		plan = virtual
-	}
-	if len(plan.Create) == 0 {
+	if plan, _ = round.Launches(plan); len(plan.Create) == 0 {
 		return
 	}
 	created := p.createClaims(execute.Batch{Nodes: plan.Create, Pools: p.poolsByName(), Lanes: view.Resources, Version: view.Version, Reason: execute.Provisioned})
@@ -101,7 +98,7 @@ func (p *process) provision() {
 			p.requestPlan(provision.Retrigger)
 		}
 	}
-	if !planned && slices.ContainsFunc(results, func(r provision.OrderResult) bool { return r.Outcome == provision.Created }) {
+	if round.ReplansAfter(results) {
 		p.planned = look{rev: -1}
 		p.requestPlan(provision.Retrigger)
 	}

@@ -109,11 +109,10 @@ func (r *Pools) backOff(p *karpv1.NodePool, conditions []metav1.Condition, resul
 	if r.LaunchBackoff == nil {
 		return
 	}
-	healthy := condition.Find(conditions, karpv1.ConditionNodeRegistrationHealthy)
-	switch {
-	case healthy == nil || healthy.Status != metav1.ConditionFalse:
+	switch pool.RegistrationOf(conditions, results) {
+	case pool.RegistrationHealthy:
 		r.LaunchBackoff.RecordHealthy(p.Name)
-	case slices.ContainsFunc(results, func(result pool.Result) bool { return !result.Registered }):
+	case pool.RegistrationFailing:
 		r.LaunchBackoff.RecordUnhealthy(p.Name, r.Now())
 	}
 }

@@ -49,15 +49,11 @@ func (r *LaunchBackoff) RecordHealthy(pool string) {
 	r.state.RecordHealthy(pool)
 }
 
-// closeUnhealthy closes the pools that are backed off because their nodes do not register, so that pods are told so.
-func (r *LaunchBackoff) closeUnhealthy(pools []cluster.Pool, now time.Time) {
+// ClosePools closes the pools that are backed off because their nodes do not register.
+func (r *LaunchBackoff) ClosePools(pools []cluster.Pool, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for i := range pools {
-		if !pools[i].Closed && r.state.PoolUnhealthy(pools[i].Name, now) {
-			pools[i].Closed, pools[i].ClosedBy = true, provision.UnhealthyPool
-		}
-	}
+	r.state.ClosePools(pools, now)
 }
 
 // PoolBackedOff reports whether a static pool is backed off.

@@ -3,7 +3,6 @@ package provisioning
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -201,10 +200,7 @@ func (p *Provisioner) Pass(ctx context.Context) {
 			p.Journal.Planned(virtual, p.Now())
 		}
 	}
-	forBuffers := len(plan.Create) == 0
-	if forBuffers { // no plan launches nodes for both
-		plan = virtual
-	}
+	plan, forBuffers := round.Launches(plan)
 	if len(plan.Create) == 0 {
 		return
 	}
@@ -223,9 +219,8 @@ func (p *Provisioner) Pass(ctx context.Context) {
 	created := p.Claims.Create(ctx, execute.Batch{
 		Nodes: plan.Create, Pools: pools, Lanes: view.Resources, Version: view.Version, Reason: execute.Provisioned,
 	})
-	p.reportCreated(ctx, view, created)
-	if !planned && slices.ContainsFunc(created, func(c execute.Created) bool { return c.Err == nil }) {
-		p.Batcher.Trigger(provision.Retrigger) // for the buffers, which see these nodes then
+	if round.ReplansAfter(p.reportCreated(ctx, view, created)) {
+		p.Batcher.Trigger(provision.Retrigger)
 	}
 	log.FromContext(ctx).V(1).Info("carried out the plan", "duration", p.Now().Sub(start).Round(time.Microsecond).String())
 }
@@ -256,7 +251,7 @@ func (p *Provisioner) offers(ctx context.Context) (map[string]*karpv1.NodePool, 
 // planWithin makes the plan of one round, which may take several problems. The plan is for real pods; the round has that
 // for virtual ones.
 func (p *Provisioner) planWithin(ctx context.Context, view store.View) (solve.Plan, *provision.Round) {
-	p.LaunchBackoff.closeUnhealthy(view.Snapshot.Pools, p.Now())
+	p.LaunchBackoff.ClosePools(view.Snapshot.Pools, p.Now())
 	round := p.state.Begin(provision.Request{View: view.Snapshot, Pods: view.Pods, Virtual: view.Virtual, PlannedNodes: view.PlannedNodes, Policy: p.Policy})
 	for {
 		answer := p.solve(ctx, view, round.Problem())
@@ -316,8 +311,9 @@ func (p *Provisioner) planChecker() func(solve.Problem, solve.Plan) []check.Viol
 	return check.Plan
 }
 
-// reportCreated emits events on the pods of created claims, and logs claims that could not be created.
-func (p *Provisioner) reportCreated(ctx context.Context, view store.View, created []execute.Created) {
+// reportCreated emits events on the pods of created claims, and logs claims that could not be created. It returns what
+// became of each order.
+func (p *Provisioner) reportCreated(ctx context.Context, view store.View, created []execute.Created) []provision.OrderResult {
 	results := make([]provision.OrderResult, len(created))
 	for i := range created {
 		results[i] = created[i].Result()
@@ -346,4 +342,5 @@ func (p *Provisioner) reportCreated(ctx context.Context, view store.View, create
 			p.Batcher.Trigger(provision.Retrigger)
 		}
 	}
+	return results
 }
