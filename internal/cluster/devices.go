@@ -1,9 +1,16 @@
 package cluster
 
 import (
+	"slices"
+	"strings"
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 )
 
@@ -13,6 +20,37 @@ type Devices struct {
 	Claims  []*resourcev1.ResourceClaim `json:"claims,omitempty"`  // by namespace, then name
 	Slices  []*resourcev1.ResourceSlice `json:"slices,omitempty"`  // by name
 	Classes []*resourcev1.DeviceClass   `json:"classes,omitempty"` // by name
+}
+
+// DriverTimeout is how long after its registration a node may be without the devices that its claim was launched for,
+// until their driver counts as late.
+const DriverTimeout = 15 * time.Minute
+
+// RequestedDrivers returns the drivers whose devices the pods of a claim were planned to use, in order.
+func RequestedDrivers(claim *karpv1.NodeClaim) []string {
+	var list []string
+	for name := range strings.SplitSeq(claim.Annotations[karpv1.AnnotationRequestedDRADrivers], ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			list = append(list, name)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// DriversLate reports whether the node of a claim has waited too long for its drivers, if it waits for them.
+func DriversLate(claim *karpv1.NodeClaim, now time.Time) bool {
+	registered := condition.Find(claim.Status.Conditions, karpv1.ConditionRegistered)
+	return registered != nil && registered.Status == metav1.ConditionTrue && now.Sub(registered.LastTransitionTime.Time) >= DriverTimeout
+}
+
+// LateDrivers returns the drivers of a claim whose node is late and not initialized.
+func LateDrivers(claim *karpv1.NodeClaim, now time.Time) []string {
+	if claim == nil || claim.Annotations[karpv1.AnnotationRequestedDRADrivers] == "" ||
+		condition.True(claim.Status.Conditions, karpv1.ConditionInitialized) || !DriversLate(claim, now) {
+		return nil
+	}
+	return RequestedDrivers(claim)
 }
 
 // devices reads which ResourceClaims a pod uses. Whether they exist, and what they request, is looked up when the pod

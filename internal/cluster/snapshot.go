@@ -66,8 +66,9 @@ type Node struct {
 	Price        float64           `json:"price,omitempty"` // USD an hour; 0: unknown, unless Free
 	Free         bool              `json:"free,omitempty"`  // a NodeOverlay made the price 0
 	Initialized  bool              `json:"initialized,omitempty"`
-	Deleting     bool              `json:"deleting,omitempty"` // its capacity is not offered and its pods are planned elsewhere
-	Settling     bool              `json:"settling,omitempty"` // inside consolidateAfter: takes only pending pods and pods of deleting nodes, and is not consolidated itself
+	Deleting     bool              `json:"deleting,omitempty"`    // its capacity is not offered and its pods are planned elsewhere
+	Settling     bool              `json:"settling,omitempty"`    // inside consolidateAfter: takes only pending pods and pods of deleting nodes, and is not consolidated itself
+	LateDrivers  []string          `json:"lateDrivers,omitempty"` // drivers of dynamic resource allocation that it was launched for, if it waits for them too long
 
 	// Needs is what the labels of a claim that is not launched yet will satisfy; Labels has only those
 	// that are certain. It lets planning go on while a launch runs.

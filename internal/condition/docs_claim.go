@@ -12,7 +12,7 @@ func claimDocs() []Doc {
 		{Type: "Initialized", Status: open, Reason: "StartupTaintsExist", Meaning: "a startup taint of the NodePool is still on the node", Fix: "see who should remove it"},
 		{Type: "Initialized", Status: open, Reason: "KnownEphemeralTaintsExist", Meaning: "a taint of Kubernetes that passes, such as not-ready, is still on the node", Fix: "see the cloud controller and the CNI plugin, if it lasts"},
 		{Type: "Initialized", Status: open, Reason: "ResourceNotRegistered", Meaning: "a resource that pods were planned with, such as nvidia.com/gpu, is not on the node", Fix: "install the device plugin"},
-		{Type: "Initialized", Status: open, Reason: "DRADriverPoolsNotPublished", Meaning: "a DRA driver has not published its devices of the node", Fix: "install the driver"},
+		{Type: "Initialized", Status: open, Reason: "DRADriverPoolsNotPublished", Meaning: "a DRA driver has not published its devices of the node; the message says so if it is late", Fix: "install the driver; see how-to/devices.md"},
 		{Type: "Initialized", Status: open, Reason: "Rebooting", Meaning: "the node is being rebooted by node repair"},
 		{Type: "ConsistentStateFound", Status: yes, Reason: "ConsistentStateFound", Meaning: "the node is as large as was expected"},
 		{Type: "ConsistentStateFound", Status: no, Reason: "ConsistencyCheckFailed", Meaning: "the node has less than 90 % of an expected resource", Fix: "see the message; raise vmMemoryOverheadPercent if it is memory"},

@@ -43,8 +43,12 @@ type contents struct {
 	at      map[string][]string                    // claims whose devices belong to a node that is not initialized, by node
 	taken   structured.AllocatedState
 	sets    []templateSet
-	setOf   map[typeOfPool]int // nothing for types without devices
+	setOf   map[typeOfPool]int      // nothing for types without devices
+	silent  map[driverOfPool]string // node that waits for the driver in vain, and no node of the pool has its devices
 }
+
+// driverOfPool is a driver on the nodes of a NodePool.
+type driverOfPool struct{ pool, driver string }
 
 // typeOfPool is an instance type of a NodePool.
 type typeOfPool struct{ pool, name string }
@@ -85,6 +89,7 @@ func read(view *cluster.Snapshot, moved []cluster.Pod) *contents {
 	inv.readClaims(d.Claims, initialized)
 	inv.leaving = leavingClaims(view, moved, inv.claims)
 	inv.readTemplates(view)
+	inv.readSilent(view, d.Slices)
 	return inv
 }
 
@@ -321,6 +326,34 @@ func (inv *contents) readTemplates(view *cluster.Snapshot) {
 			maps.Copy(drivers, everywhere)
 			maps.Copy(drivers, here)
 			inv.setOf[typeOfPool{p.Name, t.Name}] = inv.intern(drivers, ids)
+		}
+	}
+}
+
+// readSilent finds the drivers that are late on a node of a pool and have published devices for none of its initialized
+// nodes. Further nodes would wait for them too.
+func (inv *contents) readSilent(view *cluster.Snapshot, published []*resourcev1.ResourceSlice) {
+	inv.silent = map[driverOfPool]string{}
+	for i := range view.Nodes {
+		n := &view.Nodes[i]
+		if len(n.LateDrivers) == 0 || n.Deleting {
+			continue
+		}
+		ready := CompleteDrivers(published, n.Name)
+		for _, driver := range n.LateDrivers {
+			at := driverOfPool{n.Pool, driver}
+			if inv.silent[at] == "" && !slices.Contains(ready, driver) {
+				inv.silent[at] = n.Name
+			}
+		}
+	}
+	if len(inv.silent) == 0 {
+		return
+	}
+	for i := range view.Nodes {
+		n := &view.Nodes[i]
+		for _, s := range inv.local[n.Name] {
+			delete(inv.silent, driverOfPool{n.Pool, s.Spec.Driver})
 		}
 	}
 }

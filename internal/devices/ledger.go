@@ -195,7 +195,11 @@ func (l *Ledger) onFutureNode(node *spot, place int32, claims []string, stop fun
 // Serves reports whether the template of an instance type has the devices that an offer wants from it.
 func (l *Ledger) Serves(o *Offer, pool, instanceType string, stop func() bool) bool {
 	set, known := l.inv.setOf[typeOfPool{pool, instanceType}]
-	return known && l.serves(o, nil, set, stop).fits
+	if !known {
+		return false
+	}
+	a := l.serves(o, nil, set, stop)
+	return a.fits && !slices.ContainsFunc(a.drivers, func(driver string) bool { return l.inv.silent[driverOfPool{pool, driver}] != "" })
 }
 
 // Drivers returns the drivers whose devices the claims at a place use on an instance type, in order.
@@ -372,6 +376,26 @@ func (l *Ledger) Missing(claims []string) *reason.Reason {
 		return l.failed(claims, errTooHard)
 	}
 	return &reason.Reason{Code: reason.DevicesMissing, Subject: subjectOf(claims[0]), Have: claimsText(claims)}
+}
+
+// NoTypeServes says that no instance type of a pool serves some claims, or that their driver is silent there.
+func (l *Ledger) NoTypeServes(claims []string, pool string) *reason.Reason {
+	l.read()
+	var silent []string
+	// any order: sorted below
+	for at := range l.inv.silent {
+		if at.pool == pool {
+			silent = append(silent, at.driver)
+		}
+	}
+	if len(silent) == 0 {
+		return l.Missing(claims)
+	}
+	slices.Sort(silent)
+	return &reason.Reason{
+		Code: reason.DeviceDriverSilent, Subject: subjectOf(claims[0]),
+		Have: "driver " + silent[0], Want: "node " + l.inv.silent[driverOfPool{pool, silent[0]}],
+	}
 }
 
 // claimsText names claims.

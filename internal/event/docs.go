@@ -64,6 +64,7 @@ func Docs() []Doc {
 		{Reason: NodeRepairBlocked, Warning: true, On: []string{node, claim, pool}, When: "too many nodes are unhealthy for one to be repaired", Every: seldom},
 		{Reason: RebootObserved, On: []string{claim}, When: "a node came back from a reboot", Every: 30 * time.Minute},
 		{Reason: RebootFailed, Warning: true, On: []string{claim}, When: "a reboot did not end well", Every: 30 * time.Minute},
+		{Reason: DeviceDriverSilent, Warning: true, On: []string{claim}, When: "a DRA driver has published no devices for a node 15 minutes after it registered; the text names it", Every: seldom},
 		{Reason: InvalidDoNotDisruptAnnotation, Warning: true, On: []string{pod}, When: "the annotation karpenter.sh/do-not-disrupt is neither true nor a duration, and so has no effect"},
 		{Reason: AnnotationDeprecated, Warning: true, On: []string{pod, node, pool}, When: "an annotation of an old API version protects the object; it is honoured, and the text names the one to use", Every: 12 * time.Hour, PerSecond: 5, Burst: 10},
 		{Reason: DoNotDisruptUntil, On: []string{pod}, When: "the pod is protected for a limited time"},

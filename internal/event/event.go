@@ -40,6 +40,7 @@ const (
 	NodeRepairBlocked                      Reason = "NodeRepairBlocked"
 	RebootObserved                         Reason = "RebootObserved"
 	RebootFailed                           Reason = "RebootFailed"
+	DeviceDriverSilent                     Reason = "DeviceDriverSilent"
 	InvalidDoNotDisruptAnnotation          Reason = "InvalidDoNotDisruptAnnotation"
 	AnnotationDeprecated                   Reason = "AnnotationDeprecated"
 	DoNotDisruptUntil                      Reason = "DoNotDisruptUntil"

@@ -10,6 +10,7 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/event"
 )
 
 // initialize finds out whether pods can run on the node (LC-11, LC-12). What it found once stays: a
@@ -75,7 +76,14 @@ func (m *decision) initializationObstacle(node *corev1.Node) (reason, message st
 	}
 	if missing := m.missingDrivers(); len(missing) > 0 {
 		m.requeueAfter(driversRetry) // ResourceSlices are not watched here: the API may not be served
-		return DriverPoolsNotPublished, "Drivers without a complete pool for node " + node.Name + ": " + strings.Join(missing, ", ")
+		text := "Drivers without a complete pool for node " + node.Name + ": " + strings.Join(missing, ", ")
+		if cluster.DriversLate(m.claim, m.facts.Now) {
+			text += "; " + cluster.DriverTimeout.String() + " have passed since the node registered. Look at the pods of the driver on it. " +
+				"Until the driver has published devices for a node of the NodePool, no further node of it is launched for them"
+			m.addEvent(event.DeviceDriverSilent, text)
+			m.logOnce(karpv1.ConditionInitialized, text, "no devices published for nodeclaim", "Node", Ref{Name: node.Name}, "drivers", missing)
+		}
+		return DriverPoolsNotPublished, text
 	}
 	return "", ""
 }
@@ -87,13 +95,5 @@ func (m *decision) missingDrivers() []string {
 	if m.facts.Drivers == nil {
 		return nil
 	}
-	var missing []string
-	for name := range strings.SplitSeq(m.claim.Annotations[karpv1.AnnotationRequestedDRADrivers], ",") {
-		name = strings.TrimSpace(name)
-		if name != "" && !slices.Contains(m.facts.Drivers.Ready, name) {
-			missing = append(missing, name)
-		}
-	}
-	slices.Sort(missing)
-	return missing
+	return slices.DeleteFunc(cluster.RequestedDrivers(m.claim), func(name string) bool { return slices.Contains(m.facts.Drivers.Ready, name) })
 }

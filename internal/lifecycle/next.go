@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -178,6 +179,13 @@ func (m *decision) addEvent(reason event.Reason, text string) {
 
 func (m *decision) addLogLine(message string, fields ...any) {
 	m.step.News = append(m.step.News, News{Message: message, Fields: fields})
+}
+
+// logOnce logs an error unless a condition says the text already.
+func (m *decision) logOnce(conditionType, text, message string, fields ...any) {
+	if c := m.findCondition(conditionType); c == nil || c.Message != text {
+		m.step.News = append(m.step.News, News{Message: message, Fields: fields, Err: errors.New(text)})
+	}
 }
 
 // maxText is the most characters of an error that a user is shown (V15-62).

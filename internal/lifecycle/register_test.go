@@ -3,6 +3,7 @@ package lifecycle_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
@@ -255,6 +257,42 @@ func TestInitialization(t *testing.T) {
 				t.Errorf("LC-40: ConsistentStateFound is %s in the write that says Initialized", have)
 			}
 		})
+	}
+}
+
+// DR-16, FM M09: a driver that is late is told of in the condition, by an event and by one line of the log.
+func TestDR_16_SilentDrivers(t *testing.T) {
+	t.Parallel()
+	claim := registered()
+	claim.Annotations = map[string]string{karpv1.AnnotationRequestedDRADrivers: "b.io,a.io"}
+	since := condition.Find(claim.Status.Conditions, karpv1.ConditionRegistered).LastTransitionTime.Time
+	facts := lifecycle.Facts{Claim: claim, Nodes: []*corev1.Node{usable()}, Drivers: &lifecycle.Drivers{Ready: []string{"a.io"}}}
+	lines := 0
+	for _, tc := range []struct {
+		after time.Duration
+		late  bool
+		lines int
+	}{{time.Minute, false, 0}, {cluster.DriverTimeout - time.Second, false, 0}, {cluster.DriverTimeout, true, 1}, {time.Hour, true, 1}} {
+		facts.Now = since.Add(tc.after)
+		step := lifecycle.Next(facts)
+		c := condition.Find(step.Claim.Status.Conditions, karpv1.ConditionInitialized)
+		if c.Reason != lifecycle.DriverPoolsNotPublished || !strings.Contains(c.Message, "b.io") || strings.Contains(c.Message, "a.io") || strings.Contains(c.Message, "15m0s") != tc.late {
+			t.Errorf("after %s: %s %q", tc.after, c.Reason, c.Message)
+		}
+		told := slices.ContainsFunc(step.Events, func(e event.Event) bool { return e.Reason == event.DeviceDriverSilent })
+		for _, n := range step.News {
+			if n.Err != nil {
+				lines++
+			}
+		}
+		if told != tc.late || lines != tc.lines {
+			t.Errorf("after %s: event %t, %d lines of the log", tc.after, told, lines)
+		}
+		facts.Claim = step.Claim
+	}
+	facts.Drivers.Ready = []string{"a.io", "b.io"}
+	if step := lifecycle.Next(facts); state(step.Claim, karpv1.ConditionInitialized) != "True/Initialized" {
+		t.Error("it is not initialized once the driver has published its devices")
 	}
 }
 

@@ -16,6 +16,7 @@ const (
 	DevicesElsewhere       Code = "DevicesElsewhere"
 	DevicesMissing         Code = "DevicesMissing"
 	DeviceSearchCut        Code = "DeviceSearchCut"
+	DeviceDriverSilent     Code = "DeviceDriverSilent" // have: the driver; want: the node that waits for it
 	PreferencesIgnored     Code = "PreferencesIgnored" // have: how many there are; want: how many count
 )
 
@@ -34,5 +35,6 @@ func podCodes(yield func(Doc) bool) bool {
 		yield(Doc{DevicesElsewhere, "the devices of {want} are on {have}", "The ResourceClaim is allocated, or another pod of the plan has it: its pods can run only where its devices are.", "Free room there, or give the pod a claim of its own with a ResourceClaimTemplate."}) &&
 		yield(Doc{DevicesMissing, "no devices are free that serve {have}", "The devices that a node has, or that its instance type is expected to have, do not serve the ResourceClaims of the pod.", "Check the selectors and the count of the claim. A new node is planned with the devices that nodes of its instance type publish, or that the cloud knows of."}) &&
 		yield(Doc{DeviceSearchCut, "the search for devices for {have} took too many steps", "There are too many ways to serve a ResourceClaim, and none was found in time.", "Split the claim, or make its selectors narrower."}) &&
+		yield(Doc{DeviceDriverSilent, "{have} has published no devices for {want}, which waits for them", "A node that was launched for devices of the driver has none 15 minutes after it registered, and no other node of the NodePool has any. Further nodes would wait too, so none is launched.", "See why the pods of the driver do not run on the node. To have another node tried, delete the NodeClaim of that one."}) &&
 		yield(Doc{PreferencesIgnored, "has {have} entries; planning looks at {want} of them, the heaviest", "A pod has more preferences than are looked at when nodes are planned; kube-scheduler still scores by all of them.", "Nothing has to be done. Remove preferences that do not matter."})
 }

@@ -176,6 +176,7 @@ func outcome(plan solve.Plan) []string {
 
 func TestDevices(t *testing.T) {
 	t.Parallel()
+	late := func(n *cluster.Node) { n.Initialized, n.LateDrivers = false, []string{gpuDriver} }
 	modelIs := func(m string) string { return `device.attributes["` + gpuDriver + `"].model == "` + m + `"` }
 	for name, tc := range map[string]struct {
 		build func(w *deviceWorld)
@@ -347,6 +348,50 @@ func TestDevices(t *testing.T) {
 				w.pod("p", 1, "c")
 			},
 			want: []string{"new g1 for p drivers " + gpuDriver},
+		},
+		"DR-16: no further node is launched for a driver that is silent in the pool, which keeps its pod": {
+			build: func(w *deviceWorld) {
+				w.node("n1", "g1", 4, nil, late)
+				for i := range 2 {
+					w.claim(fmt.Sprint("c", i), 1, modelIs("a"))
+					w.pod(fmt.Sprint("p", i), 1, fmt.Sprint("c", i))
+				}
+				w.pod("q", 16)
+			},
+			want: []string{"new g4 for q drivers ", "not p1: DeviceDriverSilent,DevicesMissing", "p0 on n1"},
+		},
+		"DR-16: nor of another type": {
+			build: func(w *deviceWorld) {
+				w.node("n1", "g1", 4, nil, late)
+				w.claim("c", 1, modelIs("b"))
+				w.pod("p", 1, "c")
+			},
+			want: []string{"not p: DeviceDriverSilent,DevicesMissing"},
+		},
+		"DR-16: other pools have nodes launched": {
+			build: func(w *deviceWorld) {
+				w.node("n1", "g1", 4, nil, late, func(n *cluster.Node) { n.Pool = "other" })
+				w.claim("c", 1, modelIs("b"))
+				w.pod("p", 1, "c")
+			},
+			want: []string{"new g4 for p drivers " + gpuDriver},
+		},
+		"DR-16: a driver that works on another node of the pool is not to blame": {
+			build: func(w *deviceWorld) {
+				w.node("n1", "g1", 4, nil, late)
+				w.node("n2", "c1", 4, gpus(1, "c"))
+				w.claim("c", 1, modelIs("b"))
+				w.pod("p", 1, "c")
+			},
+			want: []string{"new g4 for p drivers " + gpuDriver},
+		},
+		"DR-16: once it has published, it is not silent": {
+			build: func(w *deviceWorld) {
+				w.node("n1", "g1", 4, gpus(1, "a"), late)
+				w.claim("c", 1, modelIs("b"))
+				w.pod("p", 1, "c")
+			},
+			want: []string{"new g4 for p drivers " + gpuDriver},
 		},
 		"DR-11: pods of a node that is removed get devices elsewhere": {
 			build: func(w *deviceWorld) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 )
 
 // askedInformers notes which kinds are watched.
@@ -105,5 +107,42 @@ func TestDR_02_DevicesInSnapshots(t *testing.T) {
 	view := s.Snapshot(testTypes())
 	if len(view.Pods) != 1 || len(view.Ignored) != 0 || !slices.Equal(view.Pods[0].Shape.Devices, []string{"ns/b"}) {
 		t.Errorf("pods %v, ignored %v", view.Pods, view.Ignored)
+	}
+}
+
+// DR-16: a snapshot names the drivers that a registered node has waited for too long, and only with the feature on.
+func TestDR_16_LateDrivers(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		off, initialized bool
+		age              time.Duration
+		drivers          string
+		want             []string
+	}{
+		"in time":         {age: cluster.DriverTimeout - time.Second, drivers: "a.io"},
+		"late":            {age: cluster.DriverTimeout, drivers: "b.io,a.io", want: []string{"a.io", "b.io"}},
+		"initialized":     {age: cluster.DriverTimeout, drivers: "a.io", initialized: true},
+		"without drivers": {age: cluster.DriverTimeout},
+		"switched off":    {age: cluster.DriverTimeout, drivers: "a.io", off: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := testOptions()
+			o.Devices = !tc.off
+			s := New(o)
+			claim, node := claimObject("c", "aws:///a/i-1", true), nodeObject("n", "aws:///a/i-1", true)
+			claim.Annotations = map[string]string{karpv1.AnnotationRequestedDRADrivers: tc.drivers}
+			claim.Status.Conditions = []metav1.Condition{{Type: karpv1.ConditionRegistered, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(now().Add(-tc.age))}}
+			if !tc.initialized {
+				delete(node.Labels, karpv1.LabelInitialized)
+			}
+			s.feedObject(poolObject("general"), false)
+			s.feedObject(claim, false)
+			s.feedObject(node, false)
+			view := s.Snapshot(testTypes())
+			if len(view.Nodes) != 1 || !slices.Equal(view.Nodes[0].LateDrivers, tc.want) {
+				t.Errorf("nodes %+v, want late drivers %v", view.Nodes, tc.want)
+			}
+		})
 	}
 }

@@ -254,6 +254,9 @@ func (s *Store) readPlace(p *place, sizes index) cluster.Node {
 	n := p.read
 	n.Settling = p.insideConsolidateAfter()
 	n.Deleting = n.Deleting || p.removing || s.orphaned(p)
+	if s.opts.Devices && !n.Initialized {
+		n.LateDrivers = cluster.LateDrivers(p.claim, s.opts.Now())
+	}
 	n.Price, n.Free = sizes.price(&n)
 	n.VolumeLimits = sizes.volumeLimits(&n, s.published(p))
 	if n.Needs != nil {

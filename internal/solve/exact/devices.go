@@ -79,7 +79,7 @@ func (s *State) keepTypesWithDevices(c *model.Class, b *Bin, f *Trial) bool {
 		}
 	}
 	if f.Types.Empty() {
-		s.NoDevices = s.Devices.Missing(c.Shape.Devices)
+		s.NoDevices = s.Devices.NoTypeServes(c.Shape.Devices, pl.Source.Name)
 		return false
 	}
 	return true

@@ -99,7 +99,7 @@ func otherPool(why reason.Reason) bool {
 func distance(code reason.Code) int {
 	nearest := []reason.Code{
 		reason.ReservedDeferred, reason.ReservedLost,
-		reason.DeviceClaimUnusable, reason.DeviceSearchCut, reason.DevicesMissing, reason.DevicesElsewhere,
+		reason.DeviceClaimUnusable, reason.DeviceSearchCut, reason.DeviceDriverSilent, reason.DevicesMissing, reason.DevicesElsewhere,
 		reason.MinValuesUnmet, reason.LimitExceeded, reason.NodeLimitReached, reason.TopologyUnsatisfiable,
 		reason.HostPortConflict, reason.MatchingTypesNotOffered, reason.NoOffering, reason.CapacityOut, reason.PoolSoldOut,
 		reason.MatchingTypesTooSmall, reason.VolumeLimit, reason.NodeFull, reason.NoTypeFits, reason.NoTypeMeetsAll,
