@@ -59,7 +59,7 @@ func Solve(p Problem, stop func() bool) Plan {
 		func() {
 			var over exact.Leftover
 			plan, over = states[best].WritePlan()
-			spreadSpot(states[best], &plan)
+			spread.Plan(states[best], &plan)
 			plan.Unplaced = explain.Unplaced(states[best], over, rests[best])
 		},
 		func() { least = bound.Of(judge.Model, rests[best]) },
@@ -71,18 +71,6 @@ func Solve(p Problem, stop func() bool) Plan {
 	parallel.Each(len(tasks), workers, func(i int) { tasks[i]() })
 	plan.Bound = least
 	return plan
-}
-
-// spreadSpot divides the spot nodes of a plan over spot pools.
-func spreadSpot(s *exact.State, plan *Plan) {
-	if s.Model.Problem.Policy.SpotShare <= 0 || len(plan.Create) == 0 {
-		return
-	}
-	nodes := make([]*NewNode, len(plan.Create))
-	for i := range plan.Create {
-		nodes[i] = &plan.Create[i]
-	}
-	plan.Cost += spread.Nodes(s, nodes, plan.Bind, nil)
 }
 
 // timedOutPlan is the plan of a problem that could not be read in time.

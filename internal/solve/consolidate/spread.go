@@ -59,5 +59,5 @@ func (v *mover) undoesNoSpread(m *Move, removed float64) bool {
 		return true
 	}
 	spot := slices.ContainsFunc(m.Create, func(c model.NewNode) bool { return c.Offer.CapacityType == karpv1.CapacityTypeSpot })
-	return !spot || m.Saves > model.SpreadNodeCostShare*removed
+	return !spot || m.Saves > v.model.Problem.Policy.SpreadNodeCost()*removed
 }

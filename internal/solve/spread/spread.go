@@ -28,39 +28,30 @@ const (
 // Nodes narrows new spot nodes to cells and returns what that adds to their prices, USD an hour. The nodes are changed in
 // place. binds are the pods that go to existing nodes, and removed the nodes that are about to be removed.
 func Nodes(state *exact.State, nodes []*model.NewNode, binds []model.Bind, removed map[string]bool) (added float64) {
-	m := state.Model
-	share := m.Problem.Policy.SpotShare
-	if share <= 0 || share >= 1 || !slices.ContainsFunc(nodes, isSpot) {
-		return 0
+	if s := newSpreader(state, nodes, binds, removed); s != nil {
+		return s.narrowAll(nodes)
 	}
-	s := newSpreader(state, share)
-	shapes := make(map[cluster.PodKey]*cluster.Shape, len(m.Pods))
-	for i := range m.Pods {
-		shapes[m.Pods[i].Key] = m.Pods[i].Shape
-	}
-	counts := make([][]podCount, len(nodes))
+	return 0
+}
+
+// narrowAll narrows the nodes one after another.
+func (s *spreader) narrowAll(nodes []*model.NewNode) (added float64) {
+	s.budget = s.most
 	for i, n := range nodes {
-		if isSpot(n) {
-			counts[i] = s.countPods(n.Pods, shapes)
-		}
-	}
-	s.countExisting(binds, shapes, removed)
-	spread := func(i int) bool {
-		return slices.ContainsFunc(counts[i], func(c podCount) bool { return s.workloads[c.workload].nodes >= LeastNodes })
-	}
-	for i, n := range nodes {
-		if spread(i) {
-			s.budget += n.Offer.Price * model.SpreadCostShare
-		}
-	}
-	for i, n := range nodes {
-		if spread(i) {
-			cost := s.narrow(n, counts[i])
+		if s.spreads(s.counts[i]) {
+			cost := s.narrow(n, s.counts[i])
 			added, s.budget = added+cost, s.budget-cost
 		}
 	}
 	return added
 }
+
+// spreads reports whether a node is to be spread: it runs a workload with enough spot nodes.
+func (s *spreader) spreads(counts []podCount) bool {
+	return slices.ContainsFunc(counts, func(c podCount) bool { return s.bounds(c.workload) })
+}
+
+func (s *spreader) bounds(workload int) bool { return s.workloads[workload].nodes >= LeastNodes }
 
 func isSpot(n *model.NewNode) bool {
 	return n.Offer.CapacityType == karpv1.CapacityTypeSpot && n.Offer.Reservation == "" && !n.Relaxed && len(n.Drivers) == 0
@@ -88,23 +79,54 @@ type podCount struct{ workload, count int }
 type spreader struct {
 	state     *exact.State
 	m         *model.Model
-	share     float64
-	budget    float64 // USD an hour that may still be added to prices
+	share     float64                           // that a cell may take of a workload
+	cells     int                               // how many the bound needs
+	most      float64                           // USD an hour that may be added to prices
+	budget    float64                           // of that, what may still be added
+	shapes    map[cluster.PodKey]*cluster.Shape // of the pods to be placed
 	ids       map[*cluster.Shape]int
 	workloads []workload
+	counts    [][]podCount         // by new node; nil: it is not a spot node
+	known     map[kindKey][]option // what equal nodes can be narrowed to
+	buffer    []int64
 	ranks     map[string]map[string]int // by zone, by type: its position by price among the types seen so far
 	stripes   map[string]int            // by zone: into how many cells it is divided
 }
 
-func newSpreader(state *exact.State, share float64) *spreader {
-	return &spreader{state: state, m: state.Model, share: share, ids: map[*cluster.Shape]int{}, ranks: map[string]map[string]int{}, stripes: map[string]int{}}
+// newSpreader reads what there is to spread, or returns nil if that is nothing.
+func newSpreader(state *exact.State, nodes []*model.NewNode, binds []model.Bind, removed map[string]bool) *spreader {
+	m := state.Model
+	share := m.Problem.Policy.SpotShare
+	if share <= 0 || share >= 1 || !slices.ContainsFunc(nodes, isSpot) {
+		return nil
+	}
+	s := &spreader{
+		state: state, m: m, share: share, shapes: make(map[cluster.PodKey]*cluster.Shape, len(m.Pods)), ids: map[*cluster.Shape]int{},
+		cells:  2*int(math.Ceil(1/share-rounding)) - 1, // what a few nodes need of which two are too many for a cell
+		counts: make([][]podCount, len(nodes)), known: map[kindKey][]option{}, ranks: map[string]map[string]int{}, stripes: map[string]int{},
+	}
+	for i := range m.Pods {
+		s.shapes[m.Pods[i].Key] = m.Pods[i].Shape
+	}
+	for i, n := range nodes {
+		if isSpot(n) {
+			s.counts[i] = s.countPods(n.Pods)
+		}
+	}
+	s.countExisting(binds, removed)
+	for i, n := range nodes {
+		if s.spreads(s.counts[i]) {
+			s.most += n.Offer.Price * m.Problem.Policy.SpreadCost()
+		}
+	}
+	return s
 }
 
 // countPods counts the pods of a new node, by workload.
-func (s *spreader) countPods(pods []cluster.PodKey, shapes map[cluster.PodKey]*cluster.Shape) []podCount {
+func (s *spreader) countPods(pods []cluster.PodKey) []podCount {
 	var out []podCount
 	for _, key := range pods {
-		shape := shapes[key]
+		shape := s.shapes[key]
 		if shape == nil {
 			continue
 		}
@@ -127,10 +149,10 @@ func (s *spreader) countPods(pods []cluster.PodKey, shapes map[cluster.PodKey]*c
 }
 
 // countExisting counts the pods that run on spot nodes already, or will by this plan.
-func (s *spreader) countExisting(binds []model.Bind, shapes map[cluster.PodKey]*cluster.Shape, removed map[string]bool) {
+func (s *spreader) countExisting(binds []model.Bind, removed map[string]bool) {
 	bound := map[string][]*cluster.Shape{}
 	for _, b := range binds {
-		bound[b.Node] = append(bound[b.Node], shapes[b.Pod])
+		bound[b.Node] = append(bound[b.Node], s.shapes[b.Pod])
 	}
 	for i := range s.m.View.Nodes {
 		n := &s.m.View.Nodes[i]
@@ -194,20 +216,35 @@ func only(r reqs.Req) string {
 
 // narrow restricts a node to the cell that suits its workloads best, and returns what that adds to its price.
 func (s *spreader) narrow(n *model.NewNode, counts []podCount) float64 {
+	limit := n.Offer.Price + max(s.budget, 0) + rounding
+	var best *option
+	choices, least := 0, 0.0
 	options := s.options(n)
-	if len(options) < 2 { // nothing to choose from: the cloud keeps its choice
+	for i := range options {
+		o := &options[i]
+		if o.node.Offer.Price > limit {
+			continue
+		}
+		choices++
+		if excess := s.excess(o.cell, counts); best == nil || excess < least || excess == least && o.compare(best) < 0 {
+			best, least = o, excess
+		}
+	}
+	if choices < 2 { // nothing to choose from: the cloud keeps its choice
 		return 0
 	}
-	best := slices.MinFunc(options, func(a, b option) int {
-		return cmp.Or(cmp.Compare(s.excess(a.cell, counts), s.excess(b.cell, counts)), cmp.Compare(a.rank, b.rank),
-			cmp.Compare(a.zone, b.zone), cmp.Compare(a.stripe, b.stripe))
-	})
+	return s.put(n, counts, best)
+}
+
+// put restricts a node to a cell, and returns what that adds to its price.
+func (s *spreader) put(n *model.NewNode, counts []podCount, o *option) float64 {
 	for _, c := range counts {
-		s.workloads[c.workload].planned[best.cell] += c.count
+		s.workloads[c.workload].planned[o.cell] += c.count
 	}
-	added := best.node.Offer.Price - n.Offer.Price
-	*n = best.node
-	return added
+	before := *n
+	*n = o.node
+	n.Pods, n.Requests = before.Pods, resources.Add(before.Requests, o.overhead)
+	return n.Offer.Price - before.Offer.Price
 }
 
 // excess is how many pods of the workloads of a node would be on a cell beyond their share. One node of a workload is
@@ -216,7 +253,7 @@ func (s *spreader) excess(at cell, counts []podCount) float64 {
 	total := 0.0
 	for _, c := range counts {
 		w := &s.workloads[c.workload]
-		if w.nodes < LeastNodes {
+		if !s.bounds(c.workload) {
 			continue
 		}
 		if load := s.load(w, at); load > 0 {
@@ -237,11 +274,24 @@ func (s *spreader) load(w *workload, at cell) int {
 	return total
 }
 
-// option is a node narrowed to a cell.
+// option is what a node is that is narrowed to a cell.
 type option struct {
 	cell
-	node model.NewNode
-	rank float64 // price, interruption risk included
+	node     model.NewNode // without pods and requests
+	overhead resources.Vec // what DaemonSets request more than on any of its types
+	rank     float64       // price, interruption risk included
+}
+
+func (o *option) compare(other *option) int {
+	return cmp.Or(cmp.Compare(o.rank, other.rank), cmp.Compare(o.zone, other.zone), cmp.Compare(o.stripe, other.stripe))
+}
+
+// kindKey is the same for nodes with the same options: those that are launched alike share the list of types.
+type kindKey struct {
+	pool  string
+	types *string
+	count int
+	offer model.Offer
 }
 
 // priced is a type with its cheapest offering in a zone.
@@ -254,44 +304,57 @@ type priced struct {
 
 // options returns the cells that a node can be narrowed to for little more than it costs now.
 func (s *spreader) options(n *model.NewNode) []option {
-	m := s.m
-	poolID := slices.IndexFunc(m.Pools, func(p model.Pool) bool { return p.Source.Name == n.Pool })
+	if len(n.Types) == 0 {
+		return nil
+	}
+	key := kindKey{n.Pool, &n.Types[0], len(n.Types), n.Offer}
+	out, known := s.known[key]
+	if !known {
+		out = s.newOptions(n)
+		s.known[key] = out
+	}
+	return out
+}
+
+func (s *spreader) newOptions(n *model.NewNode) []option {
+	poolID := s.poolOf(n)
 	if poolID < 0 {
 		return nil
 	}
-	cat := m.Catalogues[m.Pools[poolID].Catalogue]
+	cat := s.m.Catalogues[s.m.Pools[poolID].Catalogue]
 	if cat.HasSizes { // what a node holds differs between offerings of one type
 		return nil
 	}
-	limit := n.Offer.Price + min(n.Offer.Price*model.SpreadNodeCostShare, max(s.budget, 0))
+	limit := n.Offer.Price*(1+s.m.Problem.Policy.SpreadNodeCost()) + rounding
 	columns, types := s.choicesOf(n, poolID, cat)
 	var zones []string
 	offers := map[string][]priced{}
 	for _, zone := range slices.Sorted(maps.Keys(columns)) {
 		list := offersIn(cat, types, columns[zone])
-		if len(list) == 0 || list[0].price > limit+rounding || cat.Columns[list[0].at].Capacity != karpv1.CapacityTypeSpot {
+		if len(list) == 0 || list[0].price > limit || cat.Columns[list[0].at].Capacity != karpv1.CapacityTypeSpot {
 			continue
 		}
 		zones, offers[zone] = append(zones, zone), list
 	}
 	var out []option
 	for _, zone := range zones {
-		stripes := s.divide(cat, zone, offers[zone], len(zones))
-		for stripe := range stripes {
+		s.divide(cat, zone, offers[zone], len(zones))
+		for stripe := range s.stripes[zone] {
 			list := s.inStripe(cat, zone, stripe, offers[zone])
-			if len(list) == 0 || list[0].price > limit+rounding || cat.Columns[list[0].at].Capacity != karpv1.CapacityTypeSpot {
+			if len(list) == 0 || list[0].price > limit || cat.Columns[list[0].at].Capacity != karpv1.CapacityTypeSpot {
 				continue
 			}
-			o := option{cell: cell{zone, stripe}, node: s.restrict(n, poolID, cat, types, zone, columns[zone], list), rank: math.Inf(1)}
-			for _, p := range list {
-				o.rank = min(o.rank, p.counted)
-			}
-			if s.state.MeetsMinValues(&o.node, &m.Pools[poolID]) {
+			o := s.restrict(n, poolID, types, cell{zone, stripe}, columns[zone], list)
+			if s.state.MeetsMinValues(&o.node, &s.m.Pools[poolID]) {
 				out = append(out, o)
 			}
 		}
 	}
 	return out
+}
+
+func (s *spreader) poolOf(n *model.NewNode) int {
+	return slices.IndexFunc(s.m.Pools, func(p model.Pool) bool { return p.Source.Name == n.Pool })
 }
 
 // choicesOf returns the columns that a node can be launched in, by zone, and its types.
@@ -329,13 +392,12 @@ func offersIn(cat *model.Catalogue, types []int, cols bitset.Columns) []priced {
 	return list
 }
 
-// divide says how many cells a zone has. The first node that could use it decides: enough for the bound, and none with
-// too few types.
-func (s *spreader) divide(cat *model.Catalogue, zone string, list []priced, zones int) int {
+// divide divides a zone into cells. The first node that could use it decides into how many: enough for the bound, and none
+// with too few types.
+func (s *spreader) divide(cat *model.Catalogue, zone string, list []priced, zones int) {
 	if s.ranks[zone] == nil {
-		cells := 2*int(math.Ceil(1/s.share-rounding)) - 1 // what a few nodes need of which two are too many for a cell
 		s.ranks[zone] = map[string]int{}
-		s.stripes[zone] = max(1, min((cells+zones-1)/zones, len(list)/leastTypes))
+		s.stripes[zone] = max(1, min((s.cells+zones-1)/zones, len(list)/leastTypes))
 	}
 	for _, p := range list {
 		name := cat.Types[p.t].InstanceType.Name
@@ -343,7 +405,6 @@ func (s *spreader) divide(cat *model.Catalogue, zone string, list []priced, zone
 			s.ranks[zone][name] = len(s.ranks[zone])
 		}
 	}
-	return s.stripes[zone]
 }
 
 func (s *spreader) inStripe(cat *model.Catalogue, zone string, stripe int, list []priced) []priced {
@@ -352,9 +413,11 @@ func (s *spreader) inStripe(cat *model.Catalogue, zone string, stripe int, list 
 	})
 }
 
-// restrict returns a node narrowed to a zone and some of its types.
-func (s *spreader) restrict(n *model.NewNode, poolID int, cat *model.Catalogue, types []int, zone string, cols bitset.Columns, list []priced) model.NewNode {
-	out := *n
+// restrict returns a node narrowed to a cell: a zone and some of its types.
+func (s *spreader) restrict(n *model.NewNode, poolID int, types []int, at cell, cols bitset.Columns, list []priced) option {
+	cat := s.m.Catalogues[s.m.Pools[poolID].Catalogue]
+	o := option{cell: at, node: *n, rank: math.Inf(1)}
+	out := &o.node
 	out.Needs, out.Types, out.Overlaid = n.Needs.Clone(), make([]string, 0, len(list)), false
 	out.CapacityOverlaid = false
 	kept := make([]int, 0, len(list))
@@ -363,18 +426,19 @@ func (s *spreader) restrict(n *model.NewNode, poolID int, cat *model.Catalogue, 
 		it := cat.Types[p.t].InstanceType
 		out.Types, kept, out.Overlaid = append(out.Types, it.Name), append(kept, p.t), out.Overlaid || it.Overlaid
 		out.CapacityOverlaid = out.CapacityOverlaid || it.CapacityOverlaid
+		o.rank = min(o.rank, p.counted)
 		left := cat.Launchable[p.t].And(cols)
 		for i := left.Next(0); i >= 0; i = left.Next(i + 1) {
 			capacityTypes = append(capacityTypes, cat.Columns[i].Capacity)
 		}
 	}
 	slices.Sort(capacityTypes)
-	set(out.Needs, corev1.LabelTopologyZone, []string{zone})
+	set(out.Needs, corev1.LabelTopologyZone, []string{at.zone})
 	set(out.Needs, karpv1.LabelCapacityType, slices.Compact(capacityTypes))
 	first := &cat.Columns[list[0].at]
 	out.Offer = model.Offer{Type: out.Types[0], Zone: first.Zone, CapacityType: first.Capacity, Price: list[0].price}
-	out.Requests = resources.Add(resources.Sub(n.Requests, s.leastOverhead(poolID, types)), s.leastOverhead(poolID, kept))
-	return out
+	o.overhead = resources.Sub(s.leastOverhead(poolID, kept), s.leastOverhead(poolID, types))
+	return o
 }
 
 func set(needs reqs.Set, key string, values []string) {
