@@ -3,11 +3,13 @@ package interrupt
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/aws/inventory"
+	"github.com/dovetail-sh/dovetail/internal/cloud/cloudtest"
 )
 
 // slowFleet is an EC2 that takes its time.
@@ -30,13 +32,12 @@ const (
 )
 
 // busyAccount is a queue with messages about instances of others, and then about ours.
-func busyAccount(foreign, own int) (*cluster, *sqsFake, slowFleet) {
+func busyAccount(foreign, own int) (*cloudtest.Cluster, *sqsFake, slowFleet) {
 	known, ids := fleet{}, make([]string, own)
 	for n := range ids {
 		ids[n] = fmt.Sprintf("i-own-%d", n)
 	}
 	c, f := newCluster(ids...), &sqsFake{latency: queueLatency}
-	c.slow = deleteLatency
 	for n := range foreign {
 		id := fmt.Sprintf("i-foreign-%d", n)
 		known[id] = inventory.Instance{ID: id}
@@ -55,15 +56,20 @@ func TestTrust_C09_ForeignMessagesDoNotDelayOurs(t *testing.T) {
 	const foreign, own, bar = 2000, 200, 5 * time.Second
 	synctest.Test(t, func(t *testing.T) {
 		c, f, known := busyAccount(foreign, own)
-		begun := time.Now()
+		begun, last := time.Now(), atomic.Int64{} // nanoseconds
+		c.OnDelete = func() {
+			time.Sleep(deleteLatency)
+			last.Store(int64(time.Since(begun)))
+		}
 		run(t, &Queue{SQS: f, Instances: known}, c, 2*time.Minute)
-		if n := c.count("delete"); n != own {
+		if n := c.Count("delete"); n != own {
 			t.Errorf("%d of %d claims are deleted", n, own)
 		}
-		if took := c.last.Sub(begun); took > bar {
+		took := time.Duration(last.Load())
+		if took > bar {
 			t.Errorf("the last own node was reacted to after %s, want %s at most", took, bar)
 		}
-		t.Logf("the last own node was reacted to after %s, with %d receives", c.last.Sub(begun), f.receives)
+		t.Logf("the last own node was reacted to after %s, with %d receives", took, f.receives)
 		again := 0
 		for _, m := range f.messages {
 			if !m.deleted {
@@ -82,7 +88,7 @@ func BenchmarkBusyAccount(b *testing.B) {
 	const foreign, own = 2000, 200
 	for b.Loop() {
 		c, f, known := busyAccount(foreign, own)
-		c.slow, f.latency, known.latency = 0, 0, 0
+		f.latency, known.latency = 0, 0
 		ctx, cancel := context.WithCancel(b.Context())
 		f.remove = func(try int) error {
 			if try == foreign+own {
@@ -90,12 +96,12 @@ func BenchmarkBusyAccount(b *testing.B) {
 			}
 			return nil
 		}
-		q := &Queue{SQS: f, Instances: known, Name: "Karpenter-sandbox", Cluster: "sandbox", Now: time.Now, Actor: c.actor()}
+		q := &Queue{SQS: f, Instances: known, Name: "Karpenter-sandbox", Cluster: "sandbox", Now: time.Now, Actor: actorOf(c)}
 		q.Metrics = q.Actor.Metrics
 		if err := q.Start(ctx); err != nil {
 			b.Fatal(err)
 		}
-		if n := c.count("delete"); n != own {
+		if n := c.Count("delete"); n != own {
 			b.Fatalf("%d of %d claims are deleted", n, own)
 		}
 	}

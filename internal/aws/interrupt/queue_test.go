@@ -19,6 +19,7 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/aws/inventory"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cloud/cloudtest"
 )
 
 // sqsFake holds messages: one that was received is invisible for the asked time.
@@ -130,7 +131,7 @@ func (i fleet) Find(_ context.Context, id string) (inventory.Instance, error) {
 }
 
 // run lets a queue run for a while of imagined time, and returns what it logged.
-func run(t *testing.T, q *Queue, c *cluster, length time.Duration) []string {
+func run(t *testing.T, q *Queue, c *cloudtest.Cluster, length time.Duration) []string {
 	t.Helper()
 	var mu sync.Mutex
 	var lines []string
@@ -142,7 +143,7 @@ func run(t *testing.T, q *Queue, c *cluster, length time.Duration) []string {
 	ctx, cancel := context.WithTimeout(log.IntoContext(t.Context(), logger), length)
 	defer cancel()
 	q.Name, q.Cluster, q.Now = "Karpenter-sandbox", "sandbox", time.Now // S-138
-	q.Actor = c.actor()
+	q.Actor = actorOf(c)
 	q.Actor.Now = time.Now
 	q.Metrics = q.Actor.Metrics
 	if err := q.Start(ctx); err != nil {
@@ -168,8 +169,8 @@ func TestS047_AMessageLeadsToADeletion(t *testing.T) {
 		c, f := newCluster("i-1"), &sqsFake{}
 		m := f.put(spotBody("i-1"))
 		lines := run(t, &Queue{SQS: f, Instances: fleet{}}, c, time.Minute)
-		if !m.deleted || c.count("delete claim-i-1") != 1 {
-			t.Error(m, c.did)
+		if !m.deleted || c.Count("delete claim-i-1") != 1 {
+			t.Error(m, c.Did())
 		}
 		if count(lines, `"watching interruption queue"`) != 1 {
 			t.Error(lines)
@@ -180,11 +181,11 @@ func TestS047_AMessageLeadsToADeletion(t *testing.T) {
 				t.Errorf("no line with %s in %v", part, lines)
 			}
 		}
-		if diff := cmp.Diff(map[string]float64{"spot_interrupted": 1}, c.counted(t, "karpenter_interruption_received_messages_total")); diff != "" {
+		if diff := cmp.Diff(map[string]float64{"spot_interrupted": 1}, c.Counted(t, "karpenter_interruption_received_messages_total")); diff != "" {
 			t.Error(diff)
 		}
 		for _, name := range []string{"karpenter_interruption_deleted_messages_total", "karpenter_interruption_message_queue_duration_seconds"} {
-			if diff := cmp.Diff(map[string]float64{"": 1}, c.counted(t, name)); diff != "" {
+			if diff := cmp.Diff(map[string]float64{"": 1}, c.Counted(t, name)); diff != "" {
 				t.Error(name, diff)
 			}
 		}
@@ -208,7 +209,7 @@ func TestFM_H01_WhatCannotBeReadIsDeletedAndTheLoopGoesOn(t *testing.T) {
 			t.Errorf("%d lines about messages that cannot be read", n)
 		}
 		want := map[string]float64{"malformed": 3, "no_op": 1, "spot_interrupted": 1}
-		if diff := cmp.Diff(want, c.counted(t, "karpenter_interruption_received_messages_total")); diff != "" {
+		if diff := cmp.Diff(want, c.Counted(t, "karpenter_interruption_received_messages_total")); diff != "" {
 			t.Error(diff)
 		}
 	})
@@ -248,14 +249,12 @@ func TestFM_H03_AMessageWaitsForItsClaim(t *testing.T) {
 				m := f.put(body)
 				if tc.later {
 					time.AfterFunc(10*time.Second, func() {
-						c.mu.Lock()
-						defer c.mu.Unlock()
-						c.claims["i-1"] = newCluster("i-1").claims["i-1"]
+						c.SetClaim("i-1", newCluster("i-1"))
 					})
 				}
 				run(t, &Queue{SQS: f, Instances: known}, c, 5*time.Minute)
-				if m.received != tc.received || !m.deleted || c.count("delete") != tc.deletes {
-					t.Errorf("received %d times, deleted %v, %v", m.received, m.deleted, c.did)
+				if m.received != tc.received || !m.deleted || c.Count("delete") != tc.deletes {
+					t.Errorf("received %d times, deleted %v, %v", m.received, m.deleted, c.Did())
 				}
 			})
 		})
@@ -296,7 +295,7 @@ func TestFM_H06_AMissingQueueIsReportedSlowlyAndFoundLater(t *testing.T) {
 				if n := count(lines, "there is no queue"); n < 3 || n > 15 {
 					t.Errorf("%d lines in ten minutes", n)
 				}
-				if !m.deleted || c.count("delete") != 1 {
+				if !m.deleted || c.Count("delete") != 1 {
 					t.Error("it did not recover")
 				}
 			})
@@ -347,8 +346,8 @@ func TestFM_H08_AFailedDeleteBringsTheMessageAgain(t *testing.T) {
 		}
 		m := f.put(spotBody("i-1"))
 		run(t, &Queue{SQS: f, Instances: fleet{}}, c, time.Minute)
-		if m.received != 2 || !m.deleted || c.count("delete") != 1 {
-			t.Errorf("%+v, %v", *m, c.did)
+		if m.received != 2 || !m.deleted || c.Count("delete") != 1 {
+			t.Errorf("%+v, %v", *m, c.Did())
 		}
 	})
 }
@@ -357,7 +356,7 @@ func TestAHandlerErrorLeavesTheMessage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c, f := newCluster("i-1"), &sqsFake{}
-		c.fail = errors.New("no API server")
+		c.Fail = errors.New("no API server")
 		m := f.put(spotBody("i-1"))
 		run(t, &Queue{SQS: f, Instances: fleet{}}, c, 65*time.Second)
 		if m.received < 3 || m.deleted {
@@ -378,7 +377,7 @@ func TestFM_H09_AThousandInterruptions(t *testing.T) {
 			f.put(spotBody(id))
 		}
 		run(t, &Queue{SQS: f, Instances: fleet{}}, c, time.Minute)
-		if n := c.count("delete"); n != 1000 {
+		if n := c.Count("delete"); n != 1000 {
 			t.Errorf("%d of 1000 claims are deleted", n)
 		}
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/dovetail-sh/dovetail/internal/cloud/cloudtest"
 	"github.com/dovetail-sh/dovetail/internal/interruption"
 )
 
@@ -65,12 +66,12 @@ func (f *statusFake) DescribeInstanceStatus(_ context.Context, in *ec2.DescribeI
 	return &ec2.DescribeInstanceStatusOutput{InstanceStatuses: []ec2types.InstanceStatus{status}}, nil
 }
 
-func poll(t *testing.T, f *statusFake, c *cluster, length time.Duration) (lines []string) {
+func poll(t *testing.T, f *statusFake, c *cloudtest.Cluster, length time.Duration) (lines []string) {
 	t.Helper()
 	logger := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
 	ctx, cancel := context.WithTimeout(log.IntoContext(t.Context(), logger), length)
 	defer cancel()
-	a := c.actor()
+	a := actorOf(c)
 	a.Now = time.Now
 	if err := (&Statuses{EC2: f, Actor: a, Metrics: a.Metrics, Now: time.Now}).Start(ctx); err != nil {
 		t.Error(err)
@@ -89,11 +90,11 @@ func TestAnEpisodeIsCountedOnceAndActedOnOnce(t *testing.T) {
 			return ec2types.InstanceStatus{InstanceId: new("i-1"), SystemStatus: check(time.Now().Add(-time.Hour))}, nil
 		}}
 		poll(t, f, c, 5*time.Minute+time.Second)
-		if diff := cmp.Diff(map[string]float64{"SystemStatus": 2, "InstanceStatus": 0, "EventStatus": 0}, c.counted(t, "karpenter_interruption_instance_status_unhealthy_total")); diff != "" {
+		if diff := cmp.Diff(map[string]float64{"SystemStatus": 2, "InstanceStatus": 0, "EventStatus": 0}, c.Counted(t, "karpenter_interruption_instance_status_unhealthy_total")); diff != "" {
 			t.Error(diff)
 		}
-		if c.count("delete") != 1 || c.count("patch") != 1 {
-			t.Error(c.did)
+		if c.Count("delete") != 1 || c.Count("patch") != 1 {
+			t.Error(c.Did())
 		}
 	})
 }
@@ -107,8 +108,8 @@ func TestInstancesOfOthersAreNotCounted(t *testing.T) {
 		}}
 		poll(t, f, c, 3*time.Minute)
 		none := map[string]float64{"SystemStatus": 0, "InstanceStatus": 0, "EventStatus": 0}
-		if diff := cmp.Diff(none, c.counted(t, "karpenter_interruption_instance_status_unhealthy_total")); diff != "" || len(c.did) != 0 {
-			t.Error(diff, c.did)
+		if diff := cmp.Diff(none, c.Counted(t, "karpenter_interruption_instance_status_unhealthy_total")); diff != "" || len(c.Did()) != 0 {
+			t.Error(diff, c.Did())
 		}
 	})
 }
