@@ -2,5 +2,5 @@
 // it changes. Its own tests check what a script refuses before it makes a call; those that run it against the emulated
 // AWS are in sandbox/setup.
 //
-// Enter at setup-karpenter-iam.sh.
+// Start reading at setup-karpenter-iam.sh.
 package hack

@@ -4,5 +4,5 @@
 // managed policies of nodes.
 //
 // The documents have placeholders such as ${cluster_name}, in the form that Terraform's templatefile
-// takes. Enter at Controller and Fill.
+// takes. Start reading at Controller and Fill.
 package iam

@@ -2,5 +2,5 @@
 // rules of our CRDs, and what does it look like once defaults are filled in. It uses the API
 // server's own libraries.
 //
-// The controller does not need it: the API server has judged before. Enter at New.
+// The controller does not need it: the API server has judged before. Start reading at New.
 package admission

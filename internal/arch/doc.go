@@ -3,6 +3,6 @@
 // old API fields may be read, and that the order of maps never matters.
 //
 // Not here: product code; nothing imports this package. The tests read source files and need no git; only
-// order_test.go needs types, and so a build that succeeds. Enter at layers_test.go; a new package is added to
+// order_test.go needs types, and so a build that succeeds. Start reading at layers_test.go; a new package is added to
 // its table.
 package arch

@@ -5,5 +5,5 @@
 // packages below decide is theirs, and what every cloud needs is below internal/cloud.
 //
 // Not here: what to launch (internal/solve), the life of a NodeClaim (internal/controller).
-// Enter at Driver.
+// Start reading at Driver.
 package aws

@@ -3,5 +3,5 @@
 // number of nodes and the time are inputs.
 //
 // Not here: which nodes count, those in disruption already (V15-16), events, gauges; callers own those.
-// Enter at Limit; ParseNodes and ParseSchedule validate.
+// Start reading at Limit; ParseNodes and ParseSchedule validate.
 package budget

@@ -4,6 +4,6 @@
 //
 // A rule that depends on the order of placements is broken only if no order obeys it, and violations that existed
 // before the plan are not reported. Where the specification leaves two readings, a plan that obeys either is
-// accepted; comments say where. Not here: how good a plan is, and how to make one (internal/solve). Enter at Plan and
+// accepted; comments say where. Not here: how good a plan is, and how to make one (internal/solve). Start reading at Plan and
 // Consolidation.
 package check

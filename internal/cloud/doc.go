@@ -5,5 +5,5 @@
 // they are made and answered. Not here: which instance to launch (internal/solve), when to end one
 // (internal/lifecycle).
 //
-// Enter at Provider.
+// Start reading at Provider.
 package cloud

@@ -6,5 +6,5 @@
 // ManagedPool embed them and add only what disruption alone looks at. Two facts that are alike and not the same, as
 // Node.Deleting and ManagedNode.BeingRemoved, have two names, and the comment of the second says how they differ.
 //
-// Not here: watching (internal/store), deciding (internal/solve). Enter at Snapshot, DisruptionView and Reader.
+// Not here: watching (internal/store), deciding (internal/solve). Start reading at Snapshot, DisruptionView and Reader.
 package cluster

@@ -1,4 +1,4 @@
 // Package columns lays out rows of text in aligned columns, for people who read a terminal.
 //
-// Not here: colours, borders, wrapping. Enter at Text.
+// Not here: colours, borders, wrapping. Start reading at Text.
 package columns

@@ -5,5 +5,5 @@
 // not set. All faults are found in one go and returned as one Error.
 //
 // Not here: reading the process environment, clocks, logging; the caller passes what is needed in.
-// Enter at Bind and Loader.Load; Settings lists the table for documentation.
+// Start reading at Bind and Loader.Load; Settings lists the table for documentation.
 package config

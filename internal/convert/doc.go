@@ -3,5 +3,5 @@
 // know pass through as they are.
 //
 // It is pure: text in, text and findings out. Files, standard input and exit codes belong to the
-// command. Enter at Convert.
+// command. Start reading at Convert.
 package convert

@@ -2,5 +2,5 @@
 // Positions, numbers and the rest of Grafana's JSON follow from that, so that a change of a query is one line.
 // internal/gen writes the files in observability/dashboards.
 //
-// Enter at Boards.
+// Start reading at Boards.
 package dashboard

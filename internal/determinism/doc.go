@@ -3,5 +3,5 @@
 // from one loop to the next and from one process to the next, and so does whatever depends on it.
 //
 // Not here: product code; nothing imports this package. A kind of decision that no other one covers is added
-// to decisions in decisions_test.go. Enter at determinism_test.go.
+// to decisions in decisions_test.go. Start reading at determinism_test.go.
 package determinism

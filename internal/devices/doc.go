@@ -6,5 +6,5 @@
 // the cloud says. A template stands for nodes that are launching or not initialized, and ties the claim to one of them.
 // An Inventory is read from a snapshot and never changes; a Ledger belongs to one plan in the making.
 //
-// Not here: watching (internal/store), which other rules a pod has (internal/solve). Enter at New and Ledger.
+// Not here: watching (internal/store), which other rules a pod has (internal/solve). Start reading at New and Ledger.
 package devices

@@ -6,5 +6,5 @@
 // here: calls, queues, clocks (internal/controller/nodes), and whether a node should be terminated at all
 // (internal/disrupt).
 //
-// Enter at Next for Nodes, NextClaim for NodeClaims and Limit.Act for one pod in the eviction queue.
+// Start reading at Next for Nodes, NextClaim for NodeClaims and Limit.Act for one pod in the eviction queue.
 package drain

@@ -2,5 +2,5 @@
 // groups of a number and s, m or h; the same or Never; and hours and minutes for budgets.
 //
 // Not here: writing durations. The user's own text is kept, so that GitOps tools see no difference.
-// Enter at Parse, ParseOrNever and ParseBudget.
+// Start reading at Parse, ParseOrNever and ParseBudget.
 package duration

@@ -3,5 +3,5 @@
 //
 // Decisions return events as values; internal/report sends them. Not here: a client, a clock.
 //
-// Enter at Event and Docs.
+// Start reading at Event and Docs.
 package event

@@ -5,5 +5,5 @@
 // left out with a reason. Every write is idempotent.
 //
 // Not here: what to launch (internal/solve), what happens to a claim (internal/lifecycle), which claims are removed
-// and why (callers of Remove). Enter at Claims and Remover.
+// and why (callers of Remove). Start reading at Claims and Remover.
 package execute

@@ -2,6 +2,6 @@
 // out of plans, the deletion of the NodeClaim, so that its node is drained and replaced before the cloud takes it. To
 // delete the NodeClaim is enough: pods of terminating claims are planned for at once.
 //
-// Enter at State.Advance. internal/cloud/respond performs the effects on a cluster, internal/sim on its model. Not
+// Start reading at State.Advance. internal/cloud/respond performs the effects on a cluster, internal/sim on its model. Not
 // here: how notices are received and read, the drain, the replacement, the termination of the instance.
 package interruption

@@ -6,5 +6,5 @@
 // known then. Handler serves it, Guard queries the API server who may read it. Not here: decisions
 // (internal/disrupt, internal/solve), events (internal/report), metrics (internal/metric).
 //
-// Enter at New.
+// Start reading at New.
 package journal

@@ -5,5 +5,5 @@
 // It is pure: the caller brings the objects and the time and performs what comes back. Not here: the
 // end of a claim and its node (internal/drain).
 //
-// Enter at Next.
+// Start reading at Next.
 package lifecycle

@@ -4,5 +4,5 @@
 // Who measures something gets the Set and uses its field. Gauges about objects that come and go are
 // Live: who has the objects makes their series at each scrape. Not here: what is measured, and when.
 //
-// Enter at New.
+// Start reading at New.
 package metric

@@ -5,5 +5,5 @@
 // plans are to see them. Nothing that is handed in is changed; a list that no overlay touches is returned as it is.
 //
 // Not here: when overlays are evaluated, conditions, caches (internal/controller/overlays).
-// Enter at Evaluate.
+// Start reading at Evaluate.
 package overlay

@@ -5,5 +5,5 @@
 // It is pure: Next, Grow and Shrink take what was seen and return what to do. Not here: limits of pools that
 // follow their pods, and counting what the nodes of a pool have.
 //
-// Enter at Next, Grow and Shrink; Ring records how the last launches ended.
+// Start reading at Next, Grow and Shrink; Ring records how the last launches ended.
 package pool

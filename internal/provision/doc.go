@@ -6,6 +6,6 @@
 // turns that into API calls, events and metrics, and internal/sim into changes of its model. Nothing here is safe for
 // concurrent use.
 //
-// Not here: where pods are placed (internal/solve) and how claims are written (internal/execute). Enter at Window,
+// Not here: where pods are placed (internal/solve) and how claims are written (internal/execute). Start reading at Window,
 // State and LaunchBackoff.
 package provision

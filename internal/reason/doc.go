@@ -2,5 +2,5 @@
 // what was there. A Reason is a value. Decisions return it, tests compare it, shells print it.
 //
 // Not here: events, conditions, logging; callers that show a reason to a user call Text.
-// Enter at Reason; Codes lists every code for the reference documentation.
+// Start reading at Reason; Codes lists every code for the reference documentation.
 package reason

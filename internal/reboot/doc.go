@@ -4,5 +4,5 @@
 // It is pure: the caller provides the objects, the response of the cloud and the time, and performs what is returned.
 // Not here: that a node needs a reboot (internal/disrupt), how pods are evicted (internal/drain).
 //
-// Enter at Next; Request is how a reboot begins.
+// Start reading at Next; Request is how a reboot begins.
 package reboot

@@ -3,5 +3,5 @@
 // It is the only place where an event leaves the process. Not here: what to report (the decisions), log
 // lines (the shells).
 //
-// Enter at New.
+// Start reading at New.
 package report

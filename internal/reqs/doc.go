@@ -6,5 +6,5 @@
 // aliases or restricted; it is data that callers pass in.
 //
 // Not here: validation of label syntax, reasons, what labels mean to a cloud.
-// Enter at New, Set and Compatible; for the solver at NewBuilder and Table.
+// Start reading at New, Set and Compatible; for the solver at NewBuilder and Table.
 package reqs

@@ -3,5 +3,5 @@
 // lane. Operations saturate instead of wrapping and never fail.
 //
 // Not here: prices, labels, volumes, which pods are on which node; callers own those.
-// Enter at Table.PodRequests, Table.Capacity and Fits.
+// Start reading at Table.PodRequests, Table.Capacity and Fits.
 package resources

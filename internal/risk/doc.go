@@ -3,6 +3,6 @@
 // half after [HalfLife].
 //
 // A share is one of a few levels, so that offerings, and with them plans, change only when a level does. A Book is a
-// value of the time that is given to it: it has no clock and no lock. Enter at Book.Add and Book.Share. Not here: what is observed
+// value of the time that is given to it: it has no clock and no lock. Start reading at Book.Add and Book.Share. Not here: what is observed
 // (internal/interruption, the errors of launches), and what counts it (catalog.Offering.Risk).
 package risk

@@ -7,5 +7,5 @@
 // cluster.Snapshot. File turns a plan back into counts of the scenario's pods.
 //
 // Not here: deciding (internal/solve), clocks and output (internal/cli), the files themselves
-// (internal/scenario/families). Enter at Load.
+// (internal/scenario/families). Start reading at Load.
 package scenario

@@ -4,5 +4,5 @@
 // A line is a command and its arguments; Commands lists them with usage and an example each.
 // Everything a line says is kept until reset. The same text always prints the same answer.
 // Not here: reading files, comparing with what was expected; tests do that with datadriven.
-// Enter at New and World.Run; World.Snapshot gives the cluster to other askers.
+// Start reading at New and World.Run; World.Snapshot gives the cluster to other askers.
 package script

@@ -7,6 +7,6 @@
 // become unhealthy, interruptions, watches that lag or stand still, a controller that dies between any two writes.
 // One seed gives one run, bit for bit. Rules are checked at every step; what breaks one is a Violation.
 //
-// Not here: API calls and their retries (internal/controller; sandbox runs those). Enter at Generate and Run;
+// Not here: API calls and their retries (internal/controller; sandbox runs those). Start reading at Generate and Run;
 // Steps and Protocol are where tests plant bugs.
 package sim

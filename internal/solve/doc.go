@@ -4,7 +4,7 @@
 //
 // Not here: clients, clocks, logging, metrics and retries, which callers own; when to plan (internal/provision) and when
 // to act on a consolidation (internal/disrupt); whether a plan obeys the rules (internal/check, which shares no code with
-// this package). Enter at Solve and Consolidate.
+// this package). Start reading at Solve and Consolidate.
 //
 // # What goes in and out
 //

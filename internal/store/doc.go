@@ -4,5 +4,5 @@
 // decisions see of it, recomputed only when it changed. It also holds state that no object contains: claims that were
 // just created, pods that were planned for a node, nodes that pods are expected on.
 //
-// Not here: decisions, writes. Enter at New, Watch and Snapshot.
+// Not here: decisions, writes. Start reading at New, Watch and Snapshot.
 package store

@@ -6,5 +6,5 @@
 // after a certain one, so that a test can kill the client between two steps.
 //
 // It speaks plain HTTP on loopback and brings its own credentials, so whoever reaches it acts as the
-// identity it was given, unless the request carries a token of its own. Enter at New.
+// identity it was given, unless the request carries a token of its own. Start reading at New.
 package apiproxy

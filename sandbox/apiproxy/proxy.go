@@ -45,7 +45,7 @@ func New(config *rest.Config) (*Proxy, error) {
 			FlushInterval: -1, // a watch event must not wait for the next
 			Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
 			ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
-				refuse(w, http.StatusBadGateway, "the API server does not respond: "+err.Error())
+				writeAPIError(w, http.StatusBadGateway, "the API server does not respond: "+err.Error())
 			},
 		},
 	}, nil
@@ -64,7 +64,7 @@ func (i identities) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // Set replaces the faults in force; none makes everything pass.
 func (p *Proxy) Set(faults ...Fault) error {
-	list, err := checked(faults)
+	list, err := checkFaults(faults)
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (p *Proxy) Set(faults ...Fault) error {
 
 // Add puts faults in force beside those that are, until remove is called.
 func (p *Proxy) Add(faults ...Fault) (remove func(), err error) {
-	list, err := checked(faults)
+	list, err := checkFaults(faults)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func (p *Proxy) Add(faults ...Fault) (remove func(), err error) {
 	}, nil
 }
 
-func checked(faults []Fault) ([]*Fault, error) {
+func checkFaults(faults []Fault) ([]*Fault, error) {
 	list := make([]*Fault, 0, len(faults))
 	for _, f := range faults {
 		if err := f.Check(); err != nil {
@@ -116,59 +116,61 @@ func (p *Proxy) Faults() []Fault {
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	info, err := p.info.NewRequestInfo(r)
 	if err != nil {
-		refuse(w, http.StatusBadRequest, err.Error())
+		writeAPIError(w, http.StatusBadRequest, err.Error())
 		return
 	}
 	req, err := describe(r, info, time.Now())
 	if err != nil {
-		refuse(w, http.StatusBadRequest, err.Error())
+		writeAPIError(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	t := p.watchers.fire(req)
+	t := p.watchers.fireTrigger(req)
 	if t != nil && t.Moment != AfterAnswer {
-		p.lose(w, r, req, t)
+		p.dropTriggeredResponse(w, r, req, t)
 		return
 	}
 	told := &answer{ResponseWriter: w}
 	defer func() {
 		req.Status = told.status
-		p.watchers.tell(req)
+		p.watchers.notifyWatchers(req)
 		switch {
 		case t == nil:
-		case done(told.status):
+		case isSuccess(told.status):
 			t.run(req)
 		default:
-			p.watchers.rearm(t)
+			p.watchers.rearmTrigger(t)
 		}
 	}()
-	p.pass(told, r, info)
+	p.forwardRequest(told, r, info)
 }
 
-// lose takes a request that sets off a trigger and resets the connection, after the API server did it or
+// dropTriggeredResponse takes a request that sets off a trigger and resets the connection, after the API server did it or
 // before. What the API server refused is answered: the step that the trigger waits for was not done.
-func (p *Proxy) lose(w http.ResponseWriter, r *http.Request, req Request, t *trigger) {
+func (p *Proxy) dropTriggeredResponse(w http.ResponseWriter, r *http.Request, req Request, t *trigger) {
 	if t.Moment == BeforeAnswer {
 		kept := &lost{header: http.Header{}}
 		// A client that dies meanwhile changes nothing: the step is done or refused.
 		p.next.ServeHTTP(kept, r.WithContext(context.WithoutCancel(r.Context())))
 		req.Status = kept.status
-		if !done(kept.status) {
-			p.watchers.rearm(t)
-			p.watchers.tell(req)
+		if !isSuccess(kept.status) {
+			p.watchers.rearmTrigger(t)
+			p.watchers.notifyWatchers(req)
 			kept.send(w)
 			return
 		}
 	}
-	p.watchers.tell(req)
+	p.watchers.notifyWatchers(req)
 	t.run(req)
 	panic(http.ErrAbortHandler) // the way of net/http to reset a connection
 }
 
-func done(status int) bool { return status >= http.StatusOK && status < http.StatusMultipleChoices }
+func isSuccess(status int) bool {
+	return status >= http.StatusOK && status < http.StatusMultipleChoices
+}
 
-// pass hands a request on, unless a fault is in force.
-func (p *Proxy) pass(w http.ResponseWriter, r *http.Request, info *request.RequestInfo) {
-	f, found := p.rules.take(info)
+// forwardRequest hands a request on, unless a fault is in force.
+func (p *Proxy) forwardRequest(w http.ResponseWriter, r *http.Request, info *request.RequestInfo) {
+	f, found := p.rules.takeMatchingFault(info)
 	if !found {
 		p.next.ServeHTTP(w, r)
 		return
@@ -180,7 +182,7 @@ func (p *Proxy) pass(w http.ResponseWriter, r *http.Request, info *request.Reque
 	case f.Drop:
 		panic(http.ErrAbortHandler) // the way of net/http to reset a connection
 	case f.Status != 0:
-		refuse(w, f.Status, "injected by the sandbox")
+		writeAPIError(w, f.Status, "injected by the sandbox")
 	case f.CutAfter > 0:
 		ctx, cancel := context.WithTimeout(r.Context(), f.CutAfter)
 		defer cancel()
@@ -202,8 +204,8 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// refuse answers like the API server, so that clients see a status they understand.
-func refuse(w http.ResponseWriter, code int, message string) {
+// writeAPIError answers like the API server, so that clients see a status they understand.
+func writeAPIError(w http.ResponseWriter, code int, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	_ = json.NewEncoder(w).Encode(metav1.Status{ // the client is gone; nothing to do about it

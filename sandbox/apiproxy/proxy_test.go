@@ -24,8 +24,8 @@ var upstream *harness.Server
 
 func TestMain(m *testing.M) { harness.Main(m, harness.Options{}, &upstream) }
 
-// through returns a client that reaches the API server through a proxy of its own.
-func through(t *testing.T) (*apiproxy.Proxy, kubernetes.Interface) {
+// newProxiedClient returns a client that reaches the API server through a proxy of its own.
+func newProxiedClient(t *testing.T) (*apiproxy.Proxy, kubernetes.Interface) {
 	t.Helper()
 	proxy, err := apiproxy.New(upstream.Config)
 	if err != nil {
@@ -49,7 +49,7 @@ func set(t *testing.T, p *apiproxy.Proxy, faults ...apiproxy.Fault) {
 
 func TestRequestsPassWithTheIdentityOfTheProxy(t *testing.T) {
 	t.Parallel()
-	_, client := through(t)
+	_, client := newProxiedClient(t)
 	if _, err := client.CoreV1().Namespaces().Get(t.Context(), "kube-system", metav1.GetOptions{}); err != nil {
 		t.Error(err)
 	}
@@ -57,7 +57,7 @@ func TestRequestsPassWithTheIdentityOfTheProxy(t *testing.T) {
 
 func TestATokenKeepsItsIdentity(t *testing.T) {
 	t.Parallel()
-	proxy, client := through(t)
+	proxy, client := newProxiedClient(t)
 	server := httptest.NewServer(proxy)
 	t.Cleanup(server.Close)
 	namespace := upstream.Namespace(t)
@@ -83,7 +83,7 @@ func TestATokenKeepsItsIdentity(t *testing.T) {
 
 func TestFaultsByVerbAndResource(t *testing.T) {
 	t.Parallel()
-	proxy, client := through(t)
+	proxy, client := newProxiedClient(t)
 	set(t, proxy, apiproxy.Fault{Verb: "list", Resource: "pods", Status: http.StatusConflict, Count: 2})
 	for i := range 2 {
 		if _, err := client.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{}); !apierrors.IsConflict(err) {
@@ -109,7 +109,7 @@ func TestFaultsByVerbAndResource(t *testing.T) {
 // Faults can be for objects of a name, and be added and removed beside others.
 func TestFaultsSideBySide(t *testing.T) {
 	t.Parallel()
-	proxy, client := through(t)
+	proxy, client := newProxiedClient(t)
 	get := func(name string) error {
 		_, err := client.CoreV1().ConfigMaps("default").Get(t.Context(), name, metav1.GetOptions{})
 		return err
@@ -142,7 +142,7 @@ func TestFaultsSideBySide(t *testing.T) {
 
 func TestLatencyEndsWithTheClient(t *testing.T) {
 	t.Parallel()
-	proxy, client := through(t)
+	proxy, client := newProxiedClient(t)
 	set(t, proxy, apiproxy.Fault{Resource: "pods", Latency: time.Hour})
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -154,7 +154,7 @@ func TestLatencyEndsWithTheClient(t *testing.T) {
 // A watch is cut in the middle, after it has delivered; the next one works.
 func TestWatchesAreCut(t *testing.T) {
 	t.Parallel()
-	proxy, client := through(t)
+	proxy, client := newProxiedClient(t)
 	set(t, proxy, apiproxy.Fault{Verb: "watch", Resource: "configmaps", CutAfter: 300 * time.Millisecond, Count: 1})
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "watched"}}
 	if _, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
@@ -178,7 +178,7 @@ func TestWatchesAreCut(t *testing.T) {
 
 func TestWrongFaultsAreRefused(t *testing.T) {
 	t.Parallel()
-	proxy, _ := through(t)
+	proxy, _ := newProxiedClient(t)
 	for want, f := range map[string]apiproxy.Fault{
 		"nothing goes wrong": {Verb: "get"},
 		"negative":           {Status: 500, Count: -1},

@@ -135,8 +135,8 @@ func (p *Proxy) Watch(see func(Request)) (stop func()) {
 	}
 }
 
-// fire returns the trigger that a request sets off, if there is one, and disarms it.
-func (w *watchers) fire(r Request) *trigger {
+// fireTrigger returns the trigger that a request sets off, if there is one, and disarms it.
+func (w *watchers) fireTrigger(r Request) *trigger {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i, t := range w.armed {
@@ -153,14 +153,14 @@ func (w *watchers) fire(r Request) *trigger {
 	return nil
 }
 
-// rearm puts back a trigger whose request was not done.
-func (w *watchers) rearm(t *trigger) {
+// rearmTrigger puts back a trigger whose request was not done.
+func (w *watchers) rearmTrigger(t *trigger) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.armed = append(w.armed, t)
 }
 
-func (w *watchers) tell(r Request) {
+func (w *watchers) notifyWatchers(r Request) {
 	w.mu.Lock()
 	see := make([]func(Request), 0, len(w.watching))
 	for id := range w.next {

@@ -29,7 +29,7 @@ func TestTriggersFireBetweenSteps(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			proxy, client := through(t)
+			proxy, client := newProxiedClient(t)
 			maps := client.CoreV1().ConfigMaps("default")
 			object := "trigger-" + string(rune('a'+int(tc.moment)))
 			var got apiproxy.Request
@@ -59,7 +59,7 @@ func TestTriggersFireBetweenSteps(t *testing.T) {
 // A step that the API server refuses was not done: the trigger waits for the next, and the client learns why.
 func TestTriggersWaitForSuccess(t *testing.T) {
 	t.Parallel()
-	proxy, client := through(t)
+	proxy, client := newProxiedClient(t)
 	maps := client.CoreV1().ConfigMaps("default")
 	if _, err := maps.Create(t.Context(), config("taken", ""), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func TestTriggersWaitForSuccess(t *testing.T) {
 // The third request, and a trigger that was cancelled never.
 func TestTriggersCountAndCancel(t *testing.T) {
 	t.Parallel()
-	proxy, client := through(t)
+	proxy, client := newProxiedClient(t)
 	runs := 0
 	match := apiproxy.Match{Verb: "list", Resource: "nodes"}
 	fired, _ := proxy.Once(apiproxy.Trigger{Match: match, After: 2, Moment: apiproxy.AfterAnswer, Run: func(apiproxy.Request) { runs++ }})
@@ -109,7 +109,7 @@ func TestTriggersCountAndCancel(t *testing.T) {
 
 func TestWatchShowsRequests(t *testing.T) {
 	t.Parallel()
-	proxy, client := through(t)
+	proxy, client := newProxiedClient(t)
 	told := make(chan apiproxy.Request, 10)
 	stop := proxy.Watch(func(r apiproxy.Request) { told <- r })
 	maps := client.CoreV1().ConfigMaps("default")

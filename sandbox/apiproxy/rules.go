@@ -50,8 +50,8 @@ type rules struct {
 	faults []*Fault
 }
 
-// take returns the first fault that matches, and counts it.
-func (r *rules) take(info *request.RequestInfo) (Fault, bool) {
+// takeMatchingFault returns the first fault that matches, and counts it.
+func (r *rules) takeMatchingFault(info *request.RequestInfo) (Fault, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	resource := info.Resource

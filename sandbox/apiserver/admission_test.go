@@ -59,7 +59,7 @@ func (caseAPI) Update(ctx context.Context, obj, _ *unstructured.Unstructured) (*
 }
 
 func readStored(ctx context.Context, obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	version, _ := storage(obj.GroupVersionKind().GroupKind())
+	version, _ := storageVersion(obj.GroupVersionKind().GroupKind())
 	return server.Get(ctx, obj, version)
 }
 

@@ -51,14 +51,14 @@ func TestCV_01_Discovery(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(want, discovered(list)); diff != "" {
+			if diff := cmp.Diff(want, resourcesByName(list)); diff != "" {
 				t.Errorf("resources (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func discovered(list *metav1.APIResourceList) map[string]resource {
+func resourcesByName(list *metav1.APIResourceList) map[string]resource {
 	found := map[string]resource{}
 	for _, r := range list.APIResources {
 		if !strings.Contains(r.Name, "/") {
@@ -158,7 +158,7 @@ func TestCV_01_Scale(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want, have := number(scale, "spec", "replicas"), number(scale, "status", "replicas"); want != 2 || have != 1 {
+			if want, have := nestedInt(scale, "spec", "replicas"), nestedInt(scale, "status", "replicas"); want != 2 || have != 1 {
 				t.Errorf("scale says %d wanted and %d there, want 2 and 1", want, have)
 			}
 			if err := unstructured.SetNestedField(scale.Object, int64(5), "spec", "replicas"); err != nil {
@@ -171,7 +171,7 @@ func TestCV_01_Scale(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := number(read, "spec", "replicas"); got != 5 {
+			if got := nestedInt(read, "spec", "replicas"); got != 5 {
 				t.Errorf("spec.replicas is %d after scaling to 5", got)
 			}
 		})
@@ -202,7 +202,7 @@ func TestCV_01_StatusIsApart(t *testing.T) {
 					"type": "Ready", "status": status, "reason": "Because", "message": "", "lastTransitionTime": "2026-01-02T03:04:05Z",
 				}}}
 			}
-			obj := object(kind, "status-is-apart", spec)
+			obj := newObject(kind, "status-is-apart", spec)
 			obj.Object["status"] = ready("True")
 			created := create(t, obj)
 			if _, found := created.Object["status"]; found {
@@ -235,7 +235,7 @@ func TestCV_01_OldVersionsWarn(t *testing.T) {
 				if _, err := server.Table(ctx, kind); err != nil {
 					t.Fatal(err)
 				}
-				current, _ := storage(kind.GroupKind())
+				current, _ := storageVersion(kind.GroupKind())
 				texts := warnings.Texts()
 				switch {
 				case version.Name == current && len(texts) > 0:
@@ -248,7 +248,7 @@ func TestCV_01_OldVersionsWarn(t *testing.T) {
 	}
 }
 
-func object(kind schema.GroupVersionKind, name string, spec map[string]any) *unstructured.Unstructured {
+func newObject(kind schema.GroupVersionKind, name string, spec map[string]any) *unstructured.Unstructured {
 	obj := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	obj.SetGroupVersionKind(kind)
 	obj.SetName(name)
@@ -267,7 +267,7 @@ func poolSpec(more map[string]any) map[string]any {
 }
 
 func pool(name string, more map[string]any) *unstructured.Unstructured {
-	return object(nodePool, name, poolSpec(more))
+	return newObject(nodePool, name, poolSpec(more))
 }
 
 // create makes an object for the time of a test.
@@ -296,7 +296,7 @@ func setStatus(t *testing.T, obj *unstructured.Unstructured, status map[string]a
 	return written
 }
 
-func number(obj *unstructured.Unstructured, path ...string) int64 {
+func nestedInt(obj *unstructured.Unstructured, path ...string) int64 {
 	n, _, _ := unstructured.NestedInt64(obj.Object, path...)
 	return n
 }

@@ -13,8 +13,8 @@ var server *harness.Server
 
 func TestMain(m *testing.M) { harness.Main(m, harness.Options{}, &server) }
 
-// storage returns the version that a kind is stored in, and whether it is one of ours.
-func storage(kind schema.GroupKind) (version string, ours bool) {
+// storageVersion returns the version that a kind is stored in, and whether it is one of ours.
+func storageVersion(kind schema.GroupKind) (version string, ours bool) {
 	for _, crd := range server.CRDs {
 		if crd.Spec.Group != kind.Group || crd.Spec.Names.Kind != kind.Kind {
 			continue
@@ -28,8 +28,8 @@ func storage(kind schema.GroupKind) (version string, ours bool) {
 	return "", false
 }
 
-// served returns the versions that a kind of ours can be read in.
-func served(kind schema.GroupKind) []string {
+// servedVersions returns the versions that a kind of ours can be read in.
+func servedVersions(kind schema.GroupKind) []string {
 	var versions []string
 	for _, crd := range server.CRDs {
 		if crd.Spec.Group != kind.Group || crd.Spec.Names.Kind != kind.Kind {

@@ -102,7 +102,7 @@ func TestS_087_ConvertedSeedsAreTaken(t *testing.T) {
 
 func checkKept(t *testing.T, sent *unstructured.Unstructured) {
 	t.Helper()
-	for _, version := range served(sent.GroupVersionKind().GroupKind()) {
+	for _, version := range servedVersions(sent.GroupVersionKind().GroupKind()) {
 		read, err := server.Get(t.Context(), sent, version)
 		if err != nil {
 			t.Errorf("read as %s: %v", version, err)

@@ -44,7 +44,7 @@ func TestFM_C13_EditsThroughTheOtherVersion(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			obj := object(kindOf("karpenter.sh", tc.made, tc.kind), "c13-"+name, tc.spec)
+			obj := newObject(kindOf("karpenter.sh", tc.made, tc.kind), "c13-"+name, tc.spec)
 			obj.SetFinalizers([]string{karpv1.FinalizerTermination})
 			made := create(t, obj)
 			t.Cleanup(func() { release(t, made) })

@@ -38,15 +38,15 @@ func Install(ctx context.Context, bin string) (CLI, error) {
 		return CLI{Stop: func() {}}, fmt.Errorf("%s --version: %w", found, err)
 	}
 	text := "#!/bin/bash\nexec '" + found + "' --endpoint-url \"$AWS_ENDPOINT_URL\" \"$@\"\n"
-	port, stop := start(ctx, interpreter(found), bin)
+	port, stop := start(ctx, pythonOfScript(found), bin)
 	if port != "" {
 		text = strings.ReplaceAll(client, "@PORT@", port)
 	}
-	return CLI{Old: old(string(version)), Stop: stop}, os.WriteFile(filepath.Join(bin, "aws"), []byte(text), 0o700)
+	return CLI{Old: whyTooOld(string(version)), Stop: stop}, os.WriteFile(filepath.Join(bin, "aws"), []byte(text), 0o700)
 }
 
-// old says what a version lacks.
-func old(version string) string {
+// whyTooOld says what a version lacks.
+func whyTooOld(version string) string {
 	numbers := regexp.MustCompile(`aws-cli/(\d+)\.(\d+)`).FindStringSubmatch(version)
 	if numbers == nil {
 		return ""
@@ -59,8 +59,8 @@ func old(version string) string {
 	return ""
 }
 
-// interpreter is the Python that runs a script, by its first line.
-func interpreter(script string) string {
+// pythonOfScript is the Python that runs a script, by its first line.
+func pythonOfScript(script string) string {
 	if text, err := os.ReadFile(script); err == nil {
 		if line, _, _ := strings.Cut(string(text), "\n"); strings.HasPrefix(line, "#!/") && strings.Contains(line, "python") {
 			return strings.TrimSpace(line[2:])

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// outcome runs an aws and returns what its caller sees.
-func outcome(t *testing.T, aws, home string, args ...string) (stdout string, code int) {
+// runAWS runs an aws and returns what its caller sees.
+func runAWS(t *testing.T, aws, home string, args ...string) (stdout string, code int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), aws, args...)
 	cmd.Env = append(os.Environ(), "HOME="+home, "AWS_PROFILE=other", "AWS_ENDPOINT_URL=http://127.0.0.1:1", "AWS_PAGER=")
@@ -51,8 +51,8 @@ func TestForksAreTheProgram(t *testing.T) {
 		"no credentials":                      {"sts", "get-caller-identity", "--region", "eu-west-1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			want, wantCode := outcome(t, program, home, args...)
-			if got, code := outcome(t, filepath.Join(bin, "aws"), home, args...); got != want || code != wantCode {
+			want, wantCode := runAWS(t, program, home, args...)
+			if got, code := runAWS(t, filepath.Join(bin, "aws"), home, args...); got != want || code != wantCode {
 				t.Errorf("aws %s prints %q and ends with %d, the program %q and %d", strings.Join(args, " "), got, code, want, wantCode)
 			}
 		})
@@ -64,7 +64,7 @@ func TestOldVersions(t *testing.T) {
 	for version, isOld := range map[string]bool{
 		"aws-cli/1.31.9 Python/3.11": true, "aws-cli/1.32.0 Python/3.11": false, "aws-cli/2.9.19 Python/3.11": true, "aws-cli/2.15.0 Python/3.11": false, "something else": false,
 	} {
-		if got := old(version); (got != "") != isOld {
+		if got := whyTooOld(version); (got != "") != isOld {
 			t.Errorf("%s: %q", version, got)
 		}
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
 )
 
-// wanted is what a call wants to do, as permissions see it. What a launch implies besides is known
+// requiredAccess is what a call wants to do, as permissions see it. What a launch implies besides is known
 // later, see launchAccess.
-func (e *Emulator) wanted(c *call) []access {
+func (e *Emulator) requiredAccess(c *call) []access {
 	plain := access{action: string(c.Service) + ":" + c.Action, resource: "*"}
 	switch c.Service {
 	case wire.EC2:
@@ -24,10 +24,10 @@ func (e *Emulator) wanted(c *call) []access {
 		return e.ssmAccess(c, plain)
 	case wire.EKS:
 		if cluster, _, _ := strings.Cut(strings.TrimPrefix(c.Path, "/clusters/"), "/"); cluster != "" && c.Action != "ListClusters" {
-			plain.resource = e.arn("eks", "cluster/"+cluster)
+			plain.resource = e.accountARN("eks", "cluster/"+cluster)
 		}
 	case wire.ZonalShift:
-		plain = plain.with(keyShifted, strings.TrimPrefix(c.Path, "/managedresources/"))
+		plain = plain.withContext(keyShifted, strings.TrimPrefix(c.Path, "/managedresources/"))
 	case wire.STS, wire.EKSAuth, wire.Pricing, wire.Events, wire.FIS:
 	}
 	return []access{plain}
@@ -42,7 +42,7 @@ func (e *Emulator) ec2Access(c *call, plain access) []access {
 			"CreateCapacityReservation": "capacity-reservation", "CreatePlacementGroup": "placement-group", "CreateSecurityGroup": "security-group",
 			"CreateVolume": "volume", "CopyImage": "image",
 		}[c.Action]
-		return e.creating(c, plain, kind, tagsAsked(kind, c.Form))
+		return e.accessToCreate(c, plain, kind, requestedTags(kind, c.Form))
 	case "AttachVolume", "AuthorizeSecurityGroupEgress", "AuthorizeSecurityGroupIngress", "CancelCapacityReservation",
 		"CreateInterruptibleCapacityReservationAllocation", "DeleteSecurityGroup", "DeleteVolume", "DeregisterImage", "DetachVolume",
 		"DisableImageDeprecation", "EnableImageDeprecation", "ModifyCapacityReservation", "ModifySubnetAttribute", "RevokeSecurityGroupEgress",
@@ -57,9 +57,9 @@ func (e *Emulator) ec2Access(c *call, plain access) []access {
 	case "DeleteLaunchTemplate":
 		return []access{e.onTemplate(c, plain, c.Form)}
 	case "CreateLaunchTemplate":
-		return e.creating(c, plain, "launch-template", tagsAsked("launch-template", c.Form))
+		return e.accessToCreate(c, plain, "launch-template", requestedTags("launch-template", c.Form))
 	case "CreateFleet":
-		list := e.creating(c, plain, "fleet", tagsAsked("fleet", c.Form))
+		list := e.accessToCreate(c, plain, "fleet", requestedTags("fleet", c.Form))
 		for _, config := range c.Form.List("LaunchTemplateConfigs") {
 			list = append(list, e.onTemplate(c, plain, config.Sub("LaunchTemplateSpecification")))
 		}
@@ -106,28 +106,28 @@ func (e *Emulator) onResources(c *call, plain access, ids []string, sent map[str
 func (e *Emulator) onTemplate(c *call, plain access, f wire.Form) access {
 	t, err := e.templateOf(c, f)
 	if err != nil {
-		plain.resource, plain.unsure = e.arn("ec2", "launch-template/*"), []string{keyResourceTag}
+		plain.resource, plain.unsure = e.accountARN("ec2", "launch-template/*"), []string{keyResourceTag}
 		return plain
 	}
-	plain.resource = e.arn("ec2", "launch-template/"+t.ID)
+	plain.resource = e.accountARN("ec2", "launch-template/"+t.ID)
 	return plain.withTags(keyResourceTag, t.Tags)
 }
 
-// creating is an action that makes a resource of EC2, and to tag it when there are tags.
-func (e *Emulator) creating(c *call, plain access, kind string, tags map[string]string) []access {
-	plain.resource = e.arn("ec2", kind+"/*")
+// accessToCreate is an action that makes a resource of EC2, and to tag it when there are tags.
+func (e *Emulator) accessToCreate(c *call, plain access, kind string, tags map[string]string) []access {
+	plain.resource = e.accountARN("ec2", kind+"/*")
 	plain = plain.withRequestTags(tags)
 	if len(tags) == 0 {
 		return []access{plain}
 	}
-	tagging := plain.with(keyCreateAction, c.Action)
+	tagging := plain.withContext(keyCreateAction, c.Action)
 	tagging.action = "ec2:CreateTags"
 	return []access{plain, tagging}
 }
 
-// tagsAsked merges what forms ask a kind of resource to be tagged with. Whether that is allowed at all
+// requestedTags merges what forms ask a kind of resource to be tagged with. Whether that is allowed at all
 // is checked elsewhere.
-func tagsAsked(kind string, forms ...wire.Form) map[string]string {
+func requestedTags(kind string, forms ...wire.Form) map[string]string {
 	tags := map[string]string{}
 	for _, f := range forms {
 		for _, spec := range slices.Concat(f.List("TagSpecification"), f.List("TagSpecifications")) {
@@ -149,7 +149,7 @@ func (e *Emulator) resourceARN(id string) string {
 	if prefix == "ami" || prefix == "snap" { // of no account, since most are AWS's
 		return "arn:aws:ec2:" + e.fixture.Region + "::" + kind + "/" + id
 	}
-	return e.arn("ec2", kind+"/"+id)
+	return e.accountARN("ec2", kind+"/"+id)
 }
 
 // resourceKind is the resource type of an id, by what stands before its dash.
@@ -184,10 +184,10 @@ func resourceKind(prefix string) string {
 
 // permitLaunch says what of a launch its caller may not do. The emulator must be locked.
 func (e *Emulator) permitLaunch(c *call, pools []*launchPool) error {
-	if e.authority(c.Key).free() { // spare hundreds of pools the trouble
+	if e.authorityOfKey(c.Key).isUnrestricted() { // spare hundreds of pools the trouble
 		return nil
 	}
-	return e.permit(c, e.launchAccess(c, pools)...)
+	return e.checkPermissions(c, e.launchAccess(c, pools)...)
 }
 
 // launchAccess is what a launch implies: to use what it names, to make instances with all that belongs
@@ -209,7 +209,7 @@ func (e *Emulator) launchAccess(c *call, pools []*launchPool) []access {
 		templates[id] = true
 		if p.template != nil {
 			a := run
-			a.resource = e.arn("ec2", "launch-template/"+id)
+			a.resource = e.accountARN("ec2", "launch-template/"+id)
 			list = append(list, a.withTags(keyResourceTag, p.template.Tags))
 		}
 		kinds := []string{"instance", "volume", "network-interface"}
@@ -217,10 +217,10 @@ func (e *Emulator) launchAccess(c *call, pools []*launchPool) []access {
 			kinds = append(kinds, "spot-instances-request")
 		}
 		for _, kind := range kinds {
-			list = append(list, e.creating(c, run, kind, tagsAsked(kind, p.data, c.Form))...)
+			list = append(list, e.accessToCreate(c, run, kind, requestedTags(kind, p.data, c.Form))...)
 		}
-		if profile := p.profile(); profile != "" {
-			list = append(list, e.passRole(e.iam().Profiles[profile].Role))
+		if profile := p.profileName(); profile != "" {
+			list = append(list, e.passRole(e.iamState().Profiles[profile].Role))
 		}
 	}
 	slices.Sort(used)
@@ -258,10 +258,10 @@ func (e *Emulator) resourcesUsed(p *launchPool) []string {
 // passRole is to hand a role to EC2.
 func (e *Emulator) passRole(name string) access {
 	a := access{action: "iam:PassRole"}
-	if role, found := e.iam().Roles[name]; found {
-		a.resource = e.arn("iam", "role"+role.Path+role.Name)
+	if role, found := e.iamState().Roles[name]; found {
+		a.resource = e.accountARN("iam", "role"+role.Path+role.Name)
 	}
-	return a.with(keyPassedTo, "ec2.amazonaws.com")
+	return a.withContext(keyPassedTo, "ec2.amazonaws.com")
 }
 
 // iamAccess is an action of IAM. What is made with tags is tagged too, which is a right of its own; the tags are those of
@@ -283,7 +283,7 @@ func (e *Emulator) onIdentity(c *call, plain access) access {
 	name := c.Form.String("InstanceProfileName")
 	switch {
 	case name != "":
-		profile, found := e.iam().Profiles[name]
+		profile, found := e.iamState().Profiles[name]
 		if !found {
 			plain.unsure = []string{keyResourceTag}
 			profile.Path = pathOf(c.Form.String("Path"))
@@ -291,11 +291,11 @@ func (e *Emulator) onIdentity(c *call, plain access) access {
 		if c.Action == "CreateInstanceProfile" {
 			plain.unsure = nil
 		}
-		plain.resource = e.arn("iam", "instance-profile"+profile.Path+name)
+		plain.resource = e.accountARN("iam", "instance-profile"+profile.Path+name)
 		plain = plain.withTags(keyResourceTag, profile.Tags)
 	case c.Form.String("RoleName") != "":
-		role := e.iam().Roles[c.Form.String("RoleName")]
-		plain.resource = e.arn("iam", "role"+pathOf(role.Path)+c.Form.String("RoleName"))
+		role := e.iamState().Roles[c.Form.String("RoleName")]
+		plain.resource = e.accountARN("iam", "role"+pathOf(role.Path)+c.Form.String("RoleName"))
 	case c.Form.String("PolicyArn") != "":
 		plain.resource = c.Form.String("PolicyArn")
 	}
@@ -323,7 +323,7 @@ func (e *Emulator) sqsAccess(c *call, plain access) access {
 		in.QueueName = address.Path[strings.LastIndex(address.Path, "/")+1:]
 	}
 	if in.QueueName != "" {
-		plain.resource = e.arn("sqs", in.QueueName)
+		plain.resource = e.accountARN("sqs", in.QueueName)
 	}
 	return plain
 }

@@ -31,11 +31,11 @@ func (t *Trigger) matches(c *Call) bool {
 	if !matchAction(t.Action, string(c.Service)+":"+c.Action) {
 		return false
 	}
-	return t.Text == "" || c.holds(t.Text)
+	return t.Text == "" || c.containsText(t.Text)
 }
 
-// holds reports whether the call, or a parameter of it, holds a text.
-func (c *Call) holds(text string) bool {
+// containsText reports whether the call, or a parameter of it, holds a text.
+func (c *Call) containsText(text string) bool {
 	if strings.Contains(c.Body, text) {
 		return true
 	}
@@ -103,11 +103,11 @@ func (e *Emulator) Watch(see func(Call)) (stop func()) {
 func (e *Emulator) stopBefore(c *Call) *alarm {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.alarms.take(c, func(m Moment) bool { return m == BeforeCall })
+	return e.alarms.takeMatchingAlarm(c, func(m Moment) bool { return m == BeforeCall })
 }
 
-// raise tells of a call that was done, and returns the alarm that it sets off, if there is one.
-func (e *Emulator) raise(c Call) *alarm {
+// fireAlarm tells of a call that was done, and returns the alarm that it sets off, if there is one.
+func (e *Emulator) fireAlarm(c Call) *alarm {
 	e.mu.Lock()
 	see := make([]func(Call), 0, len(e.alarms.watching))
 	for id := range e.alarms.next {
@@ -117,7 +117,7 @@ func (e *Emulator) raise(c Call) *alarm {
 	}
 	var found *alarm
 	if c.Code == "" {
-		found = e.alarms.take(&c, func(m Moment) bool { return m != BeforeCall })
+		found = e.alarms.takeMatchingAlarm(&c, func(m Moment) bool { return m != BeforeCall })
 	}
 	e.mu.Unlock()
 	for _, f := range see {
@@ -126,8 +126,8 @@ func (e *Emulator) raise(c Call) *alarm {
 	return found
 }
 
-// take disarms the first alarm that a call sets off. The emulator must be locked.
-func (a *alarms) take(c *Call, at func(Moment) bool) *alarm {
+// takeMatchingAlarm disarms the first alarm that a call sets off. The emulator must be locked.
+func (a *alarms) takeMatchingAlarm(c *Call, at func(Moment) bool) *alarm {
 	for i, armed := range a.armed {
 		if !at(armed.Moment) || !armed.matches(c) {
 			continue

@@ -19,8 +19,8 @@ type access struct {
 	unsure []string
 }
 
-// with adds a value that conditions can test.
-func (a access) with(key string, values ...string) access {
+// withContext adds a value that conditions can test.
+func (a access) withContext(key string, values ...string) access {
 	context := maps.Clone(a.context)
 	if context == nil {
 		context = map[string][]string{}
@@ -33,7 +33,7 @@ func (a access) with(key string, values ...string) access {
 // withTags adds tags below a prefix such as aws:ResourceTag/.
 func (a access) withTags(prefix string, tags map[string]string) access {
 	for key, value := range tags {
-		a = a.with(prefix+key, value)
+		a = a.withContext(prefix+key, value)
 	}
 	return a
 }
@@ -57,7 +57,7 @@ func (a access) withRequestTags(tags map[string]string) access {
 	if len(tags) == 0 {
 		return a
 	}
-	return a.withTags(keyRequestTag, tags).with(keyTagKeys, slices.Sorted(maps.Keys(tags))...)
+	return a.withTags(keyRequestTag, tags).withContext(keyTagKeys, slices.Sorted(maps.Keys(tags))...)
 }
 
 // authority is what decides over the calls of one caller.
@@ -68,15 +68,15 @@ type authority struct {
 	denials  []*Denial          // that concern the caller
 }
 
-// free reports whether nothing can be denied.
-func (a *authority) free() bool { return !a.bound && len(a.denials) == 0 }
+// isUnrestricted reports whether nothing can be denied.
+func (a *authority) isUnrestricted() bool { return !a.bound && len(a.denials) == 0 }
 
-// authority finds who an access key belongs to and what that may do. The emulator must be locked.
-func (e *Emulator) authority(key string) *authority {
+// authorityOfKey finds who an access key belongs to and what that may do. The emulator must be locked.
+func (e *Emulator) authorityOfKey(key string) *authority {
 	a := &authority{caller: e.callerARN(key)}
-	session, found := e.iam().Sessions[key]
+	session, found := e.iamState().Sessions[key]
 	if found {
-		a.bound, a.policies = true, e.documentsOf(e.iam().Roles[session.Role]) // a role that was deleted allows nothing
+		a.bound, a.policies = true, e.documentsOf(e.iamState().Roles[session.Role]) // a role that was deleted allows nothing
 	}
 	for n := range e.rules.Denials {
 		if d := &e.rules.Denials[n]; (d.Key == "" || d.Key == key) && (d.Role == "" || d.Role == session.Role) {
@@ -90,7 +90,7 @@ func (e *Emulator) authority(key string) *authority {
 func (e *Emulator) documentsOf(r Role) []*policy.Document {
 	var list []*policy.Document
 	for _, arn := range r.Policies {
-		if p, found := e.iam().Policies[arn]; found {
+		if p, found := e.iamState().Policies[arn]; found {
 			list = e.appendDocument(list, p.Document)
 		} else if text, known := managedPolicy(arn); known {
 			list = e.appendDocument(list, text)
@@ -125,38 +125,38 @@ func (e *Emulator) appendDocument(list []*policy.Document, text string) []*polic
 	return append(list, document)
 }
 
-// permit says which of the things that a call wants its caller may not do. The emulator must be locked.
-func (e *Emulator) permit(c *call, wanted ...access) error {
-	by := e.authority(c.Key)
-	if by.free() {
+// checkPermissions says which of the things that a call wants its caller may not do. The emulator must be locked.
+func (e *Emulator) checkPermissions(c *call, wanted ...access) error {
+	by := e.authorityOfKey(c.Key)
+	if by.isUnrestricted() {
 		return nil
 	}
 	for _, a := range wanted {
-		if unconditional(a.action) {
+		if isAlwaysAllowed(a.action) {
 			continue
 		}
 		request := &policy.Request{
 			Action: a.action, Resource: a.resource, Unknown: a.unsure,
-			Context: a.with(keyRegion, c.Region).with(keyTLS, "true").with(keyAccount, e.fixture.Account).with(keyPrincipal, e.principalARN(c.Key)).context,
+			Context: a.withContext(keyRegion, c.Region).withContext(keyTLS, "true").withContext(keyAccount, e.fixture.Account).withContext(keyPrincipal, e.principalARN(c.Key)).context,
 		}
-		if why := by.refusal(request); why != "" {
-			return refuse(c, by.caller, a, why)
+		if why := by.whyDenied(request); why != "" {
+			return accessDeniedError(c, by.caller, a, why)
 		}
 	}
 	return nil
 }
 
-// unconditional are the actions that no policy is requested: who one is may always be asked, and who may use a web
+// isAlwaysAllowed are the actions that no policy is requested: who one is may always be asked, and who may use a web
 // identity is in the trust of the role.
-func unconditional(action string) bool {
+func isAlwaysAllowed(action string) bool {
 	return slices.Contains([]string{"sts:GetCallerIdentity", webIdentityAction}, action)
 }
 
-// refusal says why a request is refused; empty if it is not. The end names the condition that was missed, which AWS
+// whyDenied says why a request is refused; empty if it is not. The end names the condition that was missed, which AWS
 // does not: a missing tag should not take an hour to find.
-func (a *authority) refusal(r *policy.Request) string {
+func (a *authority) whyDenied(r *policy.Request) string {
 	for _, d := range a.denials {
-		if policy.Evaluate(r, d.document()).Denied == "" {
+		if policy.Evaluate(r, d.policyDocument()).Denied == "" {
 			continue
 		}
 		if d.Message != "" {
@@ -184,8 +184,8 @@ func notAllowed(action string) string {
 	return "because no identity-based policy allows the " + action + " action"
 }
 
-// refuse words a refusal as the service does.
-func refuse(c *call, caller string, a access, why string) error {
+// accessDeniedError words a refusal as the service does.
+func accessDeniedError(c *call, caller string, a access, why string) error {
 	code := "AccessDenied"
 	switch c.Service {
 	case wire.EC2:
@@ -203,17 +203,17 @@ func refuse(c *call, caller string, a access, why string) error {
 
 // callerARN is who an access key belongs to.
 func (e *Emulator) callerARN(key string) string {
-	if session, found := e.iam().Sessions[key]; found {
-		return e.arn("sts", "assumed-role/"+session.Role+"/"+session.Name)
+	if session, found := e.iamState().Sessions[key]; found {
+		return e.accountARN("sts", "assumed-role/"+session.Role+"/"+session.Name)
 	}
-	return e.arn("iam", "user/"+key)
+	return e.accountARN("iam", "user/"+key)
 }
 
 // principalARN is the caller as conditions name it: of a session its role.
 func (e *Emulator) principalARN(key string) string {
-	session, found := e.iam().Sessions[key]
+	session, found := e.iamState().Sessions[key]
 	if !found {
 		return e.callerARN(key)
 	}
-	return e.arn("iam", "role"+pathOf(e.iam().Roles[session.Role].Path)+session.Role)
+	return e.accountARN("iam", "role"+pathOf(e.iamState().Roles[session.Role].Path)+session.Role)
 }

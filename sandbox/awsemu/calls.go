@@ -62,7 +62,7 @@ func topLevel(body []byte) map[string]string {
 	return out
 }
 
-func (c *Call) finish(err error) {
+func (c *Call) finishCall(err error) {
 	c.Done = true
 	if err != nil {
 		c.Code = codeOf(err)

@@ -28,10 +28,10 @@ const maxWait = time.Hour
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.now()
+	return c.currentTime()
 }
 
-func (c *Clock) now() time.Time {
+func (c *Clock) currentTime() time.Time {
 	return c.base.Add(time.Duration(float64(c.wall().Sub(c.start)) * c.speed))
 }
 
@@ -64,7 +64,7 @@ func (c *Clock) Until(t time.Time) (reached <-chan struct{}, stop func()) {
 	finish := func() { once.Do(func() { close(done) }) }
 	changed, quit := c.change, make(chan struct{})
 	var timer *time.Timer
-	if left := t.Sub(c.now()); left <= 0 {
+	if left := t.Sub(c.currentTime()); left <= 0 {
 		finish()
 	} else if c.speed > 0 {
 		// Woken early, the caller asks again; so far away that the sum would overflow, nobody waits.

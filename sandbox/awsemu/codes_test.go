@@ -26,31 +26,31 @@ func TestInjectedCodesHaveTheirStatus(t *testing.T) {
 	t.Parallel()
 	calls := map[string]func(*cloud) error{
 		"ec2:RunInstances": func(c *cloud) error {
-			return second(ec2.NewFromConfig(c.cfg).RunInstances(t.Context(), &ec2.RunInstancesInput{MinCount: aws.Int32(1), MaxCount: aws.Int32(1)}))
+			return errorOf(ec2.NewFromConfig(c.cfg).RunInstances(t.Context(), &ec2.RunInstancesInput{MinCount: aws.Int32(1), MaxCount: aws.Int32(1)}))
 		},
 		"ec2:DescribeSubnets": func(c *cloud) error {
-			return second(ec2.NewFromConfig(c.cfg).DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{}))
+			return errorOf(ec2.NewFromConfig(c.cfg).DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{}))
 		},
 		"iam:CreateInstanceProfile": func(c *cloud) error {
-			return second(iam.NewFromConfig(c.cfg).CreateInstanceProfile(t.Context(), &iam.CreateInstanceProfileInput{InstanceProfileName: aws.String("p")}))
+			return errorOf(iam.NewFromConfig(c.cfg).CreateInstanceProfile(t.Context(), &iam.CreateInstanceProfileInput{InstanceProfileName: aws.String("p")}))
 		},
 		"sts:GetCallerIdentity": func(c *cloud) error {
-			return second(sts.NewFromConfig(c.cfg).GetCallerIdentity(t.Context(), &sts.GetCallerIdentityInput{}))
+			return errorOf(sts.NewFromConfig(c.cfg).GetCallerIdentity(t.Context(), &sts.GetCallerIdentityInput{}))
 		},
 		"sqs:GetQueueUrl": func(c *cloud) error {
-			return second(sqs.NewFromConfig(c.cfg).GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: aws.String("q")}))
+			return errorOf(sqs.NewFromConfig(c.cfg).GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: aws.String("q")}))
 		},
 		"ssm:GetParameter": func(c *cloud) error {
-			return second(ssm.NewFromConfig(c.cfg).GetParameter(t.Context(), &ssm.GetParameterInput{Name: aws.String("p")}))
+			return errorOf(ssm.NewFromConfig(c.cfg).GetParameter(t.Context(), &ssm.GetParameterInput{Name: aws.String("p")}))
 		},
 		"pricing:GetProducts": func(c *cloud) error {
-			return second(pricing.NewFromConfig(c.cfg).GetProducts(t.Context(), &pricing.GetProductsInput{ServiceCode: aws.String("AmazonEC2")}))
+			return errorOf(pricing.NewFromConfig(c.cfg).GetProducts(t.Context(), &pricing.GetProductsInput{ServiceCode: aws.String("AmazonEC2")}))
 		},
 		"eks:DescribeCluster": func(c *cloud) error {
-			return second(eks.NewFromConfig(c.cfg).DescribeCluster(t.Context(), &eks.DescribeClusterInput{Name: aws.String("sandbox")}))
+			return errorOf(eks.NewFromConfig(c.cfg).DescribeCluster(t.Context(), &eks.DescribeClusterInput{Name: aws.String("sandbox")}))
 		},
 		"arc-zonal-shift:GetManagedResource": func(c *cloud) error {
-			return second(arczonalshift.NewFromConfig(c.cfg).GetManagedResource(t.Context(), &arczonalshift.GetManagedResourceInput{ResourceIdentifier: aws.String("arn")}))
+			return errorOf(arczonalshift.NewFromConfig(c.cfg).GetManagedResource(t.Context(), &arczonalshift.GetManagedResourceInput{ResourceIdentifier: aws.String("arn")}))
 		},
 	}
 	for _, tc := range []struct {
@@ -111,10 +111,10 @@ func TestFaultsAreReplaced(t *testing.T) {
 	c := startCloud(t)
 	c.set(t, http.MethodPut, "faults", `[{"action":"ssm:*","code":"A"},null,{"action":"sqs:*","code":"B"}]`)
 	c.set(t, http.MethodPut, "faults", `[{"action":"ssm:*","code":"C"}]`)
-	wantCode(t, second(ssm.NewFromConfig(c.cfg).GetParameter(t.Context(), &ssm.GetParameterInput{Name: aws.String("p")})), "C", 400)
-	check(t, second(sqs.NewFromConfig(c.cfg).GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: aws.String("Karpenter-sandbox")})))
+	wantCode(t, errorOf(ssm.NewFromConfig(c.cfg).GetParameter(t.Context(), &ssm.GetParameterInput{Name: aws.String("p")})), "C", 400)
+	check(t, errorOf(sqs.NewFromConfig(c.cfg).GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: aws.String("Karpenter-sandbox")})))
 	for _, body := range []string{`[{"code":"A"}]`, `[{"action":"*","drop":"later"}]`, `{}`} {
-		if status := c.control(t, http.MethodPut, "faults", body, nil); status != http.StatusBadRequest {
+		if status := c.callControlAPI(t, http.MethodPut, "faults", body, nil); status != http.StatusBadRequest {
 			t.Errorf("%s is accepted", body)
 		}
 	}
@@ -125,10 +125,10 @@ func TestFaultsByText(t *testing.T) {
 	t.Parallel()
 	c := startCloud(t)
 	get := func(name string) error {
-		return second(ssm.NewFromConfig(c.cfg).GetParameter(t.Context(), &ssm.GetParameterInput{Name: aws.String(name)}))
+		return errorOf(ssm.NewFromConfig(c.cfg).GetParameter(t.Context(), &ssm.GetParameterInput{Name: aws.String(name)}))
 	}
 	role := func(name string) error {
-		return second(iam.NewFromConfig(c.cfg).GetRole(t.Context(), &iam.GetRoleInput{RoleName: aws.String(name)}))
+		return errorOf(iam.NewFromConfig(c.cfg).GetRole(t.Context(), &iam.GetRoleInput{RoleName: aws.String(name)}))
 	}
 	c.set(t, http.MethodPost, "faults", `{"action":"ssm:*","text":"mine","code":"A"}`)
 	c.set(t, http.MethodPost, "faults", `{"action":"iam:*","text":"mine","code":"B"}`)
@@ -160,7 +160,7 @@ func TestBrokenConnections(t *testing.T) {
 				t.Errorf("err = %v, want one of the connection", err)
 			}
 			made := false
-			c.locked(func(time.Time) { _, made = c.iam().Profiles["p"] })
+			c.runLocked(func(time.Time) { _, made = c.iamState().Profiles["p"] })
 			if want := name != "reset before"; made != want {
 				t.Errorf("the profile was made: %v, want %v", made, want)
 			}
@@ -169,7 +169,7 @@ func TestBrokenConnections(t *testing.T) {
 	c := startCloud(t)
 	c.set(t, http.MethodPost, "faults", `{"action":"iam:GetRole","latency":"50ms"}`)
 	began := time.Now()
-	check(t, second(iam.NewFromConfig(c.cfg).GetRole(t.Context(), &iam.GetRoleInput{RoleName: aws.String("KarpenterNodeRole")})))
+	check(t, errorOf(iam.NewFromConfig(c.cfg).GetRole(t.Context(), &iam.GetRoleInput{RoleName: aws.String("KarpenterNodeRole")})))
 	if took := time.Since(began); took < 50*time.Millisecond {
 		t.Errorf("answered after %s", took)
 	}
@@ -177,26 +177,26 @@ func TestBrokenConnections(t *testing.T) {
 
 func TestRealisticThrottling(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	lab.sdk.Retryer, lab.sdk.RetryMaxAttempts = nil, 1
-	client := ec2.NewFromConfig(lab.sdk, func(o *ec2.Options) { o.RetryMaxAttempts = 1 })
-	lab.control(http.MethodPut, "throttle", `{"profile":"realistic"}`)
+	env := newEC2Env(t)
+	env.sdk.Retryer, env.sdk.RetryMaxAttempts = nil, 1
+	client := ec2.NewFromConfig(env.sdk, func(o *ec2.Options) { o.RetryMaxAttempts = 1 })
+	env.callControlAPI(http.MethodPut, "throttle", `{"profile":"realistic"}`)
 	ctx, id := t.Context(), []string{"i-0"}
 	for name, tc := range map[string]struct {
 		burst, perSecond int
 		run              func() error
 	}{
-		"describe":    {100, 20, func() error { return second(client.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{})) }},
-		"mutating":    {50, 5, func() error { return second(client.DeleteLaunchTemplate(ctx, &ec2.DeleteLaunchTemplateInput{})) }},
-		"CreateFleet": {50, 5, func() error { return second(client.CreateFleet(ctx, fleetInput(spot, 1, "m5.large/a"))) }},
+		"describe":    {100, 20, func() error { return errorOf(client.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{})) }},
+		"mutating":    {50, 5, func() error { return errorOf(client.DeleteLaunchTemplate(ctx, &ec2.DeleteLaunchTemplateInput{})) }},
+		"CreateFleet": {50, 5, func() error { return errorOf(client.CreateFleet(ctx, fleetInput(spot, 1, "m5.large/a"))) }},
 		"RunInstances": {5, 2, func() error {
-			return second(client.RunInstances(ctx, &ec2.RunInstancesInput{MinCount: aws.Int32(1), MaxCount: aws.Int32(1)}))
+			return errorOf(client.RunInstances(ctx, &ec2.RunInstancesInput{MinCount: aws.Int32(1), MaxCount: aws.Int32(1)}))
 		}},
 		"Terminate": {100, 5, func() error {
-			return second(client.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: id}))
+			return errorOf(client.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: id}))
 		}},
 		"CreateTags": {100, 10, func() error {
-			return second(client.CreateTags(ctx, &ec2.CreateTagsInput{Resources: id, Tags: []types.Tag{{Key: aws.String("k")}}}))
+			return errorOf(client.CreateTags(ctx, &ec2.CreateTagsInput{Resources: id, Tags: []types.Tag{{Key: aws.String("k")}}}))
 		}},
 	} {
 		passes := func() (n int) {
@@ -208,14 +208,14 @@ func TestRealisticThrottling(t *testing.T) {
 		if got := passes(); got != tc.burst {
 			t.Errorf("%s: %d at once, want %d", name, got, tc.burst)
 		}
-		lab.advance(time.Second)
+		env.advanceClock(time.Second)
 		if got := passes(); got != tc.perSecond {
 			t.Errorf("%s: %d in a second, want %d", name, got, tc.perSecond)
 		}
 	}
-	lab.control(http.MethodPut, "throttle", `{"profile":"off"}`)
-	check(t, second(client.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{})))
-	if status, answer := lab.tryControl(http.MethodPut, "throttle", `{"profile":"harsh"}`); status != http.StatusBadRequest || !strings.Contains(answer, "want off or realistic") {
+	env.callControlAPI(http.MethodPut, "throttle", `{"profile":"off"}`)
+	check(t, errorOf(client.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{})))
+	if status, answer := env.tryControl(http.MethodPut, "throttle", `{"profile":"harsh"}`); status != http.StatusBadRequest || !strings.Contains(answer, "want off or realistic") {
 		t.Errorf("an unknown profile: %d %s", status, answer)
 	}
 }
@@ -223,11 +223,11 @@ func TestRealisticThrottling(t *testing.T) {
 // Pools can fail with any code, so that every reaction of a controller can be seen.
 func TestPoolsFailWithAnyCode(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	lab.template("t", nil)
-	lab.control(http.MethodPost, "ice", `{"instanceType":"m5.large","zone":"eu-west-1a","code":"PendingVerification","message":"Your account is currently being verified."}`)
+	env := newEC2Env(t)
+	env.createTemplate("t", nil)
+	env.callControlAPI(http.MethodPost, "ice", `{"instanceType":"m5.large","zone":"eu-west-1a","code":"PendingVerification","message":"Your account is currently being verified."}`)
 	in := fleetInput(onDemand, 1, "m5.large/a", "m5.large/a", "m5.large/b")
-	out := lab.fleet(in)
+	out := env.createFleet(in)
 	if got := fleetSummary(out); !slices.Equal(got, []string{"m5.large/b=1", "PendingVerification m5.large/a"}) || *out.Errors[0].ErrorMessage != "Your account is currently being verified." {
 		t.Errorf("fleet %v, errors %+v", got, out.Errors)
 	}
@@ -236,19 +236,19 @@ func TestPoolsFailWithAnyCode(t *testing.T) {
 // An instance names its profile with the path that IAM gave it.
 func TestInstancesNameTheirProfile(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	client, name := iam.NewFromConfig(lab.sdk), "sandbox_1"
+	env := newEC2Env(t)
+	client, name := iam.NewFromConfig(env.sdk), "sandbox_1"
 	made, err := client.CreateInstanceProfile(t.Context(), &iam.CreateInstanceProfileInput{InstanceProfileName: &name, Path: aws.String("/karpenter/eu-west-1/sandbox/uid/")})
 	check(t, err)
-	check(t, second(client.AddRoleToInstanceProfile(t.Context(), &iam.AddRoleToInstanceProfileInput{InstanceProfileName: &name, RoleName: aws.String("KarpenterNodeRole-sandbox")})))
-	lab.template("t", func(d *types.RequestLaunchTemplateData) { d.IamInstanceProfile.Name = &name })
-	id := lab.launch(onDemand, "m5.large/a")
-	if got := lab.describe(id).IamInstanceProfile; *got.Arn != *made.InstanceProfile.Arn || *got.Id != *made.InstanceProfile.InstanceProfileId {
+	check(t, errorOf(client.AddRoleToInstanceProfile(t.Context(), &iam.AddRoleToInstanceProfileInput{InstanceProfileName: &name, RoleName: aws.String("KarpenterNodeRole-sandbox")})))
+	env.createTemplate("t", func(d *types.RequestLaunchTemplateData) { d.IamInstanceProfile.Name = &name })
+	id := env.launch(onDemand, "m5.large/a")
+	if got := env.describe(id).IamInstanceProfile; *got.Arn != *made.InstanceProfile.Arn || *got.Id != *made.InstanceProfile.InstanceProfileId {
 		t.Errorf("profile %s %s, want %s", *got.Arn, *got.Id, *made.InstanceProfile.Arn)
 	}
-	check(t, second(client.RemoveRoleFromInstanceProfile(t.Context(), &iam.RemoveRoleFromInstanceProfileInput{InstanceProfileName: &name, RoleName: aws.String("KarpenterNodeRole-sandbox")})))
-	check(t, second(client.DeleteInstanceProfile(t.Context(), &iam.DeleteInstanceProfileInput{InstanceProfileName: &name})))
-	if got := lab.describe(id).IamInstanceProfile; !strings.HasSuffix(*got.Arn, "/"+name) || len(*got.Id) != 20 {
+	check(t, errorOf(client.RemoveRoleFromInstanceProfile(t.Context(), &iam.RemoveRoleFromInstanceProfileInput{InstanceProfileName: &name, RoleName: aws.String("KarpenterNodeRole-sandbox")})))
+	check(t, errorOf(client.DeleteInstanceProfile(t.Context(), &iam.DeleteInstanceProfileInput{InstanceProfileName: &name})))
+	if got := env.describe(id).IamInstanceProfile; !strings.HasSuffix(*got.Arn, "/"+name) || len(*got.Id) != 20 {
 		t.Errorf("after the profile is gone: %s %s", *got.Arn, *got.Id)
 	}
 }
@@ -258,10 +258,10 @@ func TestTooManyMessagesInFlight(t *testing.T) {
 	q := startQueue(t)
 	q.set(t, http.MethodPut, "queues", `{"Karpenter-sandbox":{"inFlight":2}}`)
 	for n := range 3 {
-		check(t, second(q.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: q.queue, MessageBody: aws.String(fmt.Sprint(n))})))
+		check(t, errorOf(q.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: q.queue, MessageBody: aws.String(fmt.Sprint(n))})))
 	}
 	receive := func() error {
-		return second(q.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: q.queue, VisibilityTimeout: 20}))
+		return errorOf(q.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: q.queue, VisibilityTimeout: 20}))
 	}
 	check(t, errors.Join(receive(), receive()))
 	wantCode(t, receive(), "OverLimit", 400)

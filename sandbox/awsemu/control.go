@@ -73,10 +73,10 @@ func (e *Emulator) runControl(run func(*controlRequest) (any, error), r *control
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	r.now = e.clock.Now()
-	e.advance(r.now)
+	e.advanceModel(r.now)
 	value, err := run(r)
 	if changes {
-		e.touch()
+		e.notifyChange()
 	}
 	if err != nil {
 		return nil, err
@@ -87,9 +87,9 @@ func (e *Emulator) runControl(run func(*controlRequest) (any, error), r *control
 	return json.MarshalIndent(value, "", "  ")
 }
 
-// replaced is a control that shows a setting and replaces it as a whole: what a body leaves out is
+// replacingControl is a control that shows a setting and replaces it as a whole: what a body leaves out is
 // gone, and a member of an old value never shines through. DELETE leaves nothing.
-func replaced[T any](setting func() *T) control {
+func replacingControl[T any](setting func() *T) control {
 	return control{
 		http.MethodGet: func(*controlRequest) (any, error) { return *setting(), nil },
 		http.MethodPut: func(r *controlRequest) (any, error) {
@@ -110,10 +110,10 @@ func replaced[T any](setting func() *T) control {
 
 // registerRules adds the controls of the pipeline.
 func (e *Emulator) registerRules() {
-	e.controls["keys"] = replaced(func() *[]string { return &e.rules.Keys })
+	e.controls["keys"] = replacingControl(func() *[]string { return &e.rules.Keys })
 	e.controls["sessions"] = e.sessionsControl()
 	e.controls["permissions"] = e.permissionsControl()
-	e.controls["lag"] = replaced(func() *map[string]Duration { return &e.rules.Lag })
+	e.controls["lag"] = replacingControl(func() *map[string]Duration { return &e.rules.Lag })
 	e.controls["throttle"] = e.throttleControl()
 	e.controls["faults"] = e.faultsControl()
 	e.controls["reset"] = control{http.MethodPost: func(*controlRequest) (any, error) { e.reset(); return nil, nil }}
@@ -159,7 +159,7 @@ func (e *Emulator) setTime(r *controlRequest) (any, error) {
 		return nil, fmt.Errorf("now: time does not run backwards; it is %s", r.now.Format(time.RFC3339))
 	}
 	e.clock.Set(now, speed)
-	e.advance(now)
+	e.advanceModel(now)
 	return timeSetting{Now: now, Speed: &speed}, nil
 }
 

@@ -20,31 +20,31 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 )
 
-// Tags that the policies request, and their values in the lab.
+// Tags that the policies request, and their values in the environment.
 var (
 	nodeTags    = []string{"kubernetes.io/cluster/sandbox=owned", "eks:eks-cluster-name=sandbox", "karpenter.sh/nodepool=default", "karpenter.k8s.aws/ec2nodeclass=default"}
 	profileTags = []string{"kubernetes.io/cluster/sandbox=owned", "eks:eks-cluster-name=sandbox", "karpenter.k8s.aws/ec2nodeclass=default", "topology.kubernetes.io/region=eu-west-1"}
 )
 
-// boundLab does what a controller does, with the credentials of its role. Tags may be left out: the key of the
+// controllerEnv does what a controller does, with the credentials of its role. Tags may be left out: the key of the
 // map is the resource type, its value the tag key.
-type boundLab struct {
-	*ec2Lab
-	person  *ec2Lab // who sets the scene and may do everything
+type controllerEnv struct {
+	*ec2Env
+	person  *ec2Env // who sets the scene and may do everything
 	without map[string]string
 	role    string
 }
 
-func newBoundLab(t *testing.T) *boundLab {
+func newControllerEnv(t *testing.T) *controllerEnv {
 	t.Helper()
-	person := newEC2Lab(t)
-	return &boundLab{ec2Lab: person.as("KarpenterControllerRole-sandbox"), person: person, without: map[string]string{}, role: "KarpenterNodeRole-sandbox"}
+	person := newEC2Env(t)
+	return &controllerEnv{ec2Env: person.withRole("KarpenterControllerRole-sandbox"), person: person, without: map[string]string{}, role: "KarpenterNodeRole-sandbox"}
 }
 
-// as is the lab with the credentials of a role.
-func (l *ec2Lab) as(role string) *ec2Lab {
+// withRole is the environment with the credentials of a role.
+func (l *ec2Env) withRole(role string) *ec2Env {
 	l.emu.mu.Lock()
-	given := l.emu.issue(role, "me", time.Hour)
+	given := l.emu.issueCredentials(role, "me", time.Hour)
 	l.emu.mu.Unlock()
 	bound := *l
 	bound.sdk = l.sdk.Copy()
@@ -53,16 +53,16 @@ func (l *ec2Lab) as(role string) *ec2Lab {
 	return &bound
 }
 
-// grant gives a role an inline policy with one statement.
-func (l *ec2Lab) grant(role, name, statement string) {
+// putRolePolicy gives a role an inline policy with one statement.
+func (l *ec2Env) putRolePolicy(role, name, statement string) {
 	l.Helper()
-	check(l.T, second(iam.NewFromConfig(l.sdk).PutRolePolicy(l.Context(), &iam.PutRolePolicyInput{
+	check(l.T, errorOf(iam.NewFromConfig(l.sdk).PutRolePolicy(l.Context(), &iam.PutRolePolicyInput{
 		RoleName: &role, PolicyName: &name, PolicyDocument: aws.String(`{"Version":"2012-10-17","Statement":[` + statement + `]}`),
 	})))
 }
 
 // pairsFor is the tags of a resource type without the one that is to be missing.
-func (l *boundLab) pairsFor(kind string, tags []string) [][2]string {
+func (l *controllerEnv) pairsFor(kind string, tags []string) [][2]string {
 	var list [][2]string
 	for _, tag := range tags {
 		if key, value, _ := strings.Cut(tag, "="); l.without[kind] != key {
@@ -72,7 +72,7 @@ func (l *boundLab) pairsFor(kind string, tags []string) [][2]string {
 	return list
 }
 
-func (l *boundLab) tags(kind types.ResourceType) types.TagSpecification {
+func (l *controllerEnv) tags(kind types.ResourceType) types.TagSpecification {
 	spec := types.TagSpecification{ResourceType: kind}
 	for _, pair := range l.pairsFor(string(kind), nodeTags) {
 		spec.Tags = append(spec.Tags, types.Tag{Key: &pair[0], Value: &pair[1]})
@@ -80,7 +80,7 @@ func (l *boundLab) tags(kind types.ResourceType) types.TagSpecification {
 	return spec
 }
 
-func (l *boundLab) createProfile() error {
+func (l *controllerEnv) createProfile() error {
 	in := &iam.CreateInstanceProfileInput{InstanceProfileName: aws.String("sandbox_1"), Path: aws.String("/karpenter/eu-west-1/sandbox/uid/")}
 	for _, pair := range l.pairsFor("instance-profile", profileTags) {
 		in.Tags = append(in.Tags, iamtypes.Tag{Key: &pair[0], Value: &pair[1]})
@@ -93,9 +93,9 @@ func (l *boundLab) createProfile() error {
 	return err
 }
 
-func (l *boundLab) createTemplate(name string) error {
+func (l *controllerEnv) createTemplate(name string) error {
 	data := &types.RequestLaunchTemplateData{
-		ImageId: aws.String(image("x86_64")), IamInstanceProfile: &types.LaunchTemplateIamInstanceProfileSpecificationRequest{Name: aws.String("sandbox_1")},
+		ImageId: aws.String(imageOfArch("x86_64")), IamInstanceProfile: &types.LaunchTemplateIamInstanceProfileSpecificationRequest{Name: aws.String("sandbox_1")},
 		NetworkInterfaces: []types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest{{DeviceIndex: aws.Int32(0), Groups: []string{stableID("sg-", "nodes")}}},
 	}
 	for _, kind := range []types.ResourceType{types.ResourceTypeNetworkInterface, types.ResourceTypeSpotInstancesRequest} {
@@ -108,7 +108,7 @@ func (l *boundLab) createTemplate(name string) error {
 	return err
 }
 
-func (l *boundLab) fleetInput() *ec2.CreateFleetInput {
+func (l *controllerEnv) fleetInput() *ec2.CreateFleetInput {
 	in := fleetInput(spot, 1, "m5.large/a")
 	in.TagSpecifications = []types.TagSpecification{l.tags(types.ResourceTypeFleet), l.tags(types.ResourceTypeInstance), l.tags(types.ResourceTypeVolume)}
 	return in
@@ -116,7 +116,7 @@ func (l *boundLab) fleetInput() *ec2.CreateFleetInput {
 
 // launchCycle is everything that a controller does to get one instance. It returns the instance, or
 // the refusal wherever that came from.
-func (l *boundLab) launchCycle() (id, refusal string) {
+func (l *controllerEnv) launchCycle() (id, refusal string) {
 	l.Helper()
 	if err := l.createProfile(); err != nil {
 		return "", err.Error()
@@ -153,35 +153,35 @@ func (l *boundLab) launchCycle() (id, refusal string) {
 // cycle, and for a reboot (S-129).
 func TestS_129_PoliciesOfTheControllerPassAFullCycle(t *testing.T) {
 	t.Parallel()
-	lab := newBoundLab(t)
-	ctx, profiles := t.Context(), iam.NewFromConfig(lab.sdk)
-	id, refusal := lab.launchCycle()
+	env := newControllerEnv(t)
+	ctx, profiles := t.Context(), iam.NewFromConfig(env.sdk)
+	id, refusal := env.launchCycle()
 	if refusal != "" {
 		t.Fatal(refusal)
 	}
 	for name, run := range map[string]func() error{
 		"cluster": func() error {
-			_, err := eks.NewFromConfig(lab.sdk).DescribeCluster(ctx, &eks.DescribeClusterInput{Name: aws.String("sandbox")})
+			_, err := eks.NewFromConfig(env.sdk).DescribeCluster(ctx, &eks.DescribeClusterInput{Name: aws.String("sandbox")})
 			return err
 		},
 		"queue": func() error {
-			_, err := sqs.NewFromConfig(lab.sdk).GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: aws.String("Karpenter-sandbox")})
+			_, err := sqs.NewFromConfig(env.sdk).GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: aws.String("Karpenter-sandbox")})
 			return err
 		},
 		"parameter": func() error {
-			_, err := ssm.NewFromConfig(lab.sdk).GetParameter(ctx, &ssm.GetParameterInput{Name: aws.String("/aws/service/eks/optimized-ami/1.34/amazon-linux-2023/x86_64/standard/recommended/image_id")})
+			_, err := ssm.NewFromConfig(env.sdk).GetParameter(ctx, &ssm.GetParameterInput{Name: aws.String("/aws/service/eks/optimized-ami/1.34/amazon-linux-2023/x86_64/standard/recommended/image_id")})
 			return err
 		},
 		"prices": func() error {
-			_, err := pricing.NewFromConfig(lab.sdk).GetProducts(ctx, &pricing.GetProductsInput{ServiceCode: aws.String("AmazonEC2")})
+			_, err := pricing.NewFromConfig(env.sdk).GetProducts(ctx, &pricing.GetProductsInput{ServiceCode: aws.String("AmazonEC2")})
 			return err
 		},
 		"zonal shift": func() error {
-			_, err := arczonalshift.NewFromConfig(lab.sdk).GetManagedResource(ctx, &arczonalshift.GetManagedResourceInput{ResourceIdentifier: aws.String("arn:aws:eks:eu-west-1:111122223333:cluster/sandbox")})
+			_, err := arczonalshift.NewFromConfig(env.sdk).GetManagedResource(ctx, &arczonalshift.GetManagedResourceInput{ResourceIdentifier: aws.String("arn:aws:eks:eu-west-1:111122223333:cluster/sandbox")})
 			return err
 		},
 		"identity": func() error {
-			_, err := sts.NewFromConfig(lab.sdk).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
+			_, err := sts.NewFromConfig(env.sdk).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
 			return err
 		},
 		"profile": func() error {
@@ -193,7 +193,7 @@ func TestS_129_PoliciesOfTheControllerPassAFullCycle(t *testing.T) {
 			return err
 		},
 		"instances": func() error {
-			_, err := lab.ec2.DescribeInstances(ctx, &ec2.DescribeInstancesInput{})
+			_, err := env.ec2.DescribeInstances(ctx, &ec2.DescribeInstancesInput{})
 			return err
 		},
 	} {
@@ -206,24 +206,24 @@ func TestS_129_PoliciesOfTheControllerPassAFullCycle(t *testing.T) {
 		run  func() error
 	}{
 		{"tag", func() error {
-			_, err := lab.ec2.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{id}, Tags: []types.Tag{
+			_, err := env.ec2.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{id}, Tags: []types.Tag{
 				{Key: aws.String("Name"), Value: aws.String("node")}, {Key: aws.String("karpenter.sh/nodeclaim"), Value: aws.String("c")}, {Key: aws.String("eks:eks-cluster-name"), Value: aws.String("sandbox")},
 			}})
 			return err
 		}},
 		{"reboot", func() error {
-			return second(lab.ec2.RebootInstances(ctx, &ec2.RebootInstancesInput{InstanceIds: []string{id}}))
+			return errorOf(env.ec2.RebootInstances(ctx, &ec2.RebootInstancesInput{InstanceIds: []string{id}}))
 		}},
 		{"terminate", func() error {
-			_, err := lab.ec2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{id}})
+			_, err := env.ec2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{id}})
 			return err
 		}},
 		{"delete the template", func() error {
-			_, err := lab.ec2.DeleteLaunchTemplate(ctx, &ec2.DeleteLaunchTemplateInput{LaunchTemplateName: aws.String("t")})
+			_, err := env.ec2.DeleteLaunchTemplate(ctx, &ec2.DeleteLaunchTemplateInput{LaunchTemplateName: aws.String("t")})
 			return err
 		}},
 		{"remove the role", func() error {
-			_, err := profiles.RemoveRoleFromInstanceProfile(ctx, &iam.RemoveRoleFromInstanceProfileInput{InstanceProfileName: aws.String("sandbox_1"), RoleName: &lab.role})
+			_, err := profiles.RemoveRoleFromInstanceProfile(ctx, &iam.RemoveRoleFromInstanceProfileInput{InstanceProfileName: aws.String("sandbox_1"), RoleName: &env.role})
 			return err
 		}},
 		{"delete the profile", func() error {
@@ -243,9 +243,9 @@ func TestPoliciesOfTheControllerCatchMissingTags(t *testing.T) {
 		for _, tag := range []string{"kubernetes.io/cluster/sandbox", "eks:eks-cluster-name", "karpenter.sh/nodepool"} {
 			t.Run(kind+" without "+tag, func(t *testing.T) {
 				t.Parallel()
-				lab := newBoundLab(t)
-				lab.without[kind] = tag
-				_, refusal := lab.launchCycle()
+				env := newControllerEnv(t)
+				env.without[kind] = tag
+				_, refusal := env.launchCycle()
 				for _, want := range []string{"UnauthorizedOperation", "no identity-based policy", ":" + kind + "/*", "aws:RequestTag/" + tag} {
 					if !strings.Contains(refusal, want) {
 						t.Errorf("refusal %q, want %q", refusal, want)
@@ -257,9 +257,9 @@ func TestPoliciesOfTheControllerCatchMissingTags(t *testing.T) {
 	for _, tag := range []string{"kubernetes.io/cluster/sandbox", "eks:eks-cluster-name", "karpenter.k8s.aws/ec2nodeclass", "topology.kubernetes.io/region"} {
 		t.Run("instance profile without "+tag, func(t *testing.T) {
 			t.Parallel()
-			lab := newBoundLab(t)
-			lab.without["instance-profile"] = tag
-			if _, refusal := lab.launchCycle(); !strings.Contains(refusal, "AccessDenied") || !strings.Contains(refusal, "aws:RequestTag/"+tag) {
+			env := newControllerEnv(t)
+			env.without["instance-profile"] = tag
+			if _, refusal := env.launchCycle(); !strings.Contains(refusal, "AccessDenied") || !strings.Contains(refusal, "aws:RequestTag/"+tag) {
 				t.Errorf("refusal %q", refusal)
 			}
 		})
@@ -268,16 +268,16 @@ func TestPoliciesOfTheControllerCatchMissingTags(t *testing.T) {
 
 func TestPoliciesOfTheControllerRefuse(t *testing.T) {
 	t.Parallel()
-	lab := newBoundLab(t)
-	id, refusal := lab.launchCycle()
+	env := newControllerEnv(t)
+	id, refusal := env.launchCycle()
 	if refusal != "" {
 		t.Fatal(refusal)
 	}
-	lab.person.template("untagged", nil)
-	foreign := lab.person.fleet(fleetInputOf("untagged", "m5.large/b")).Instances[0].InstanceIds[0]
-	ctx, profiles, queues := t.Context(), iam.NewFromConfig(lab.sdk), sqs.NewFromConfig(lab.sdk)
+	env.person.createTemplate("untagged", nil)
+	foreign := env.person.createFleet(fleetInputOf("untagged", "m5.large/b")).Instances[0].InstanceIds[0]
+	ctx, profiles, queues := t.Context(), iam.NewFromConfig(env.sdk), sqs.NewFromConfig(env.sdk)
 	tag := func(id, key, value string) error {
-		_, err := lab.ec2.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{id}, Tags: []types.Tag{{Key: &key, Value: &value}}})
+		_, err := env.ec2.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{id}, Tags: []types.Tag{{Key: &key, Value: &value}}})
 		return err
 	}
 	for name, tc := range map[string]struct {
@@ -292,47 +292,47 @@ func TestPoliciesOfTheControllerRefuse(t *testing.T) {
 		"a tag on what is not there":     {func() error { return tag("i-00000000000000000", "Name", "a") }, "InvalidInstanceID.NotFound", ""},
 		"a bad tag on what is not there": {func() error { return tag("i-00000000000000000", "team", "a") }, "UnauthorizedOperation", "aws:TagKeys"},
 		"to terminate somebody else's": {func() error {
-			return second(lab.ec2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{id, foreign}}))
+			return errorOf(env.ec2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{id, foreign}}))
 		}, "UnauthorizedOperation", foreign},
 		"to terminate what is not there": {func() error {
-			return second(lab.ec2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{"i-00000000000000000"}}))
+			return errorOf(env.ec2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{"i-00000000000000000"}}))
 		}, "InvalidInstanceID.NotFound", ""},
 		"to delete an untagged template": {func() error {
-			return second(lab.ec2.DeleteLaunchTemplate(ctx, &ec2.DeleteLaunchTemplateInput{LaunchTemplateName: aws.String("untagged")}))
+			return errorOf(env.ec2.DeleteLaunchTemplate(ctx, &ec2.DeleteLaunchTemplateInput{LaunchTemplateName: aws.String("untagged")}))
 		}, "UnauthorizedOperation", "kubernetes.io/cluster/sandbox"},
 		"to launch from it": {func() error {
-			in := lab.fleetInput()
+			in := env.fleetInput()
 			in.LaunchTemplateConfigs[0].LaunchTemplateSpecification.LaunchTemplateName = aws.String("untagged")
-			return second(lab.ec2.CreateFleet(ctx, in))
+			return errorOf(env.ec2.CreateFleet(ctx, in))
 		}, "UnauthorizedOperation", "AllowScopedEC2LaunchTemplateAccessActions"},
 		"to delete a template that isn't": {func() error {
-			return second(lab.ec2.DeleteLaunchTemplate(ctx, &ec2.DeleteLaunchTemplateInput{LaunchTemplateName: aws.String("none")}))
+			return errorOf(env.ec2.DeleteLaunchTemplate(ctx, &ec2.DeleteLaunchTemplateInput{LaunchTemplateName: aws.String("none")}))
 		}, "InvalidLaunchTemplateName.NotFoundException", ""},
 		"another region": {func() error {
-			return second(lab.ec2.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{}, func(o *ec2.Options) { o.Region = "us-east-1" }))
+			return errorOf(env.ec2.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{}, func(o *ec2.Options) { o.Region = "us-east-1" }))
 		}, "UnauthorizedOperation", "aws:RequestedRegion"},
-		"another describe": {func() error { return second(lab.ec2.DescribeVpcs(ctx, &ec2.DescribeVpcsInput{})) }, "UnauthorizedOperation", "ec2:DescribeVpcs"},
+		"another describe": {func() error { return errorOf(env.ec2.DescribeVpcs(ctx, &ec2.DescribeVpcsInput{})) }, "UnauthorizedOperation", "ec2:DescribeVpcs"},
 		"an untagged profile": {func() error {
-			return second(profiles.DeleteInstanceProfile(ctx, &iam.DeleteInstanceProfileInput{InstanceProfileName: aws.String("nodes")}))
+			return errorOf(profiles.DeleteInstanceProfile(ctx, &iam.DeleteInstanceProfileInput{InstanceProfileName: aws.String("nodes")}))
 		}, "AccessDenied", "aws:ResourceTag/"},
 		"the spot role": {func() error {
-			return second(profiles.CreateServiceLinkedRole(ctx, &iam.CreateServiceLinkedRoleInput{AWSServiceName: aws.String(spotServiceName)}))
+			return errorOf(profiles.CreateServiceLinkedRole(ctx, &iam.CreateServiceLinkedRoleInput{AWSServiceName: aws.String(spotServiceName)}))
 		}, "AccessDenied", "iam:CreateServiceLinkedRole"},
 		"another queue": {func() error {
-			return second(queues.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: aws.String("other")}))
+			return errorOf(queues.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: aws.String("other")}))
 		}, "AccessDeniedException", "sqs:GetQueueUrl"},
 		"to send": {func() error {
-			return second(queues.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: aws.String("http://h/1/Karpenter-sandbox"), MessageBody: aws.String("x")}))
+			return errorOf(queues.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: aws.String("http://h/1/Karpenter-sandbox"), MessageBody: aws.String("x")}))
 		}, "AccessDeniedException", "sqs:SendMessage"},
 		"another cluster": {func() error {
-			return second(eks.NewFromConfig(lab.sdk).DescribeCluster(ctx, &eks.DescribeClusterInput{Name: aws.String("other")}))
+			return errorOf(eks.NewFromConfig(env.sdk).DescribeCluster(ctx, &eks.DescribeClusterInput{Name: aws.String("other")}))
 		}, "AccessDeniedException", "cluster/other"},
-		"a list of clusters": {func() error { return second(eks.NewFromConfig(lab.sdk).ListClusters(ctx, &eks.ListClustersInput{})) }, "AccessDeniedException", "eks:ListClusters"},
+		"a list of clusters": {func() error { return errorOf(eks.NewFromConfig(env.sdk).ListClusters(ctx, &eks.ListClustersInput{})) }, "AccessDeniedException", "eks:ListClusters"},
 		"a parameter of the user": {func() error {
-			return second(ssm.NewFromConfig(lab.sdk).GetParameter(ctx, &ssm.GetParameterInput{Name: aws.String("/mine")}))
+			return errorOf(ssm.NewFromConfig(env.sdk).GetParameter(ctx, &ssm.GetParameterInput{Name: aws.String("/mine")}))
 		}, "AccessDeniedException", "parameter/mine"},
 		"another cluster's shifts": {func() error {
-			return second(arczonalshift.NewFromConfig(lab.sdk).GetManagedResource(ctx, &arczonalshift.GetManagedResourceInput{ResourceIdentifier: aws.String("arn:aws:eks:eu-west-1:111122223333:cluster/other")}))
+			return errorOf(arczonalshift.NewFromConfig(env.sdk).GetManagedResource(ctx, &arczonalshift.GetManagedResourceInput{ResourceIdentifier: aws.String("arn:aws:eks:eu-west-1:111122223333:cluster/other")}))
 		}, "AccessDeniedException", "ResourceIdentifier"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -346,16 +346,16 @@ func TestPoliciesOfTheControllerRefuse(t *testing.T) {
 // The controller may pass the role of the nodes and no other.
 func TestPoliciesOfTheControllerPassOneRole(t *testing.T) {
 	t.Parallel()
-	lab := newBoundLab(t)
-	lab.role = "KarpenterNodeInstanceRole"
-	_, refusal := lab.launchCycle()
+	env := newControllerEnv(t)
+	env.role = "KarpenterNodeInstanceRole"
+	_, refusal := env.launchCycle()
 	if !strings.Contains(refusal, "iam:PassRole on resource: arn:aws:iam::111122223333:role/KarpenterNodeInstanceRole") {
 		t.Errorf("refusal %q", refusal)
 	}
-	lab = newBoundLab(t)
-	lab.role = "KarpenterNodeInstanceRole"
-	lab.person.grant("KarpenterControllerRole-sandbox", "pass", `{"Effect":"Allow","Action":"iam:PassRole","Resource":"arn:aws:iam::111122223333:role/KarpenterNodeInstanceRole"}`)
-	if _, refusal := lab.launchCycle(); refusal != "" {
+	env = newControllerEnv(t)
+	env.role = "KarpenterNodeInstanceRole"
+	env.person.putRolePolicy("KarpenterControllerRole-sandbox", "pass", `{"Effect":"Allow","Action":"iam:PassRole","Resource":"arn:aws:iam::111122223333:role/KarpenterNodeInstanceRole"}`)
+	if _, refusal := env.launchCycle(); refusal != "" {
 		t.Error(refusal)
 	}
 }
@@ -363,28 +363,28 @@ func TestPoliciesOfTheControllerPassOneRole(t *testing.T) {
 // A snapshot brings what is denied back, with its conditions.
 func TestDenialsSurviveASnapshot(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	lab.control(http.MethodPost, "permissions", `{"action":"ec2:CreateTags","conditions":{"StringEquals":{"aws:RequestTag/team":"a"}},"message":"no"}`)
-	before := lab.control(http.MethodGet, "permissions", "")
-	text, err := lab.emu.Snapshot()
+	env := newEC2Env(t)
+	env.callControlAPI(http.MethodPost, "permissions", `{"action":"ec2:CreateTags","conditions":{"StringEquals":{"aws:RequestTag/team":"a"}},"message":"no"}`)
+	before := env.callControlAPI(http.MethodGet, "permissions", "")
+	text, err := env.emu.Snapshot()
 	if err != nil {
 		t.Fatal(err)
 	}
-	lab.control(http.MethodDelete, "permissions", "")
-	if err := lab.emu.Restore(text); err != nil {
+	env.callControlAPI(http.MethodDelete, "permissions", "")
+	if err := env.emu.Restore(text); err != nil {
 		t.Fatal(err)
 	}
-	if after := lab.control(http.MethodGet, "permissions", ""); after != before || !strings.Contains(after, "aws:RequestTag/team") {
+	if after := env.callControlAPI(http.MethodGet, "permissions", ""); after != before || !strings.Contains(after, "aws:RequestTag/team") {
 		t.Errorf("after %s", after)
 	}
 	tag := &ec2.CreateTagsInput{Resources: []string{subnet("a")}, Tags: []types.Tag{{Key: aws.String("team"), Value: aws.String("a")}}}
-	if err := second(lab.ec2.CreateTags(t.Context(), tag)); apiCode(err) != "UnauthorizedOperation" {
+	if err := errorOf(env.ec2.CreateTags(t.Context(), tag)); apiCode(err) != "UnauthorizedOperation" {
 		t.Errorf("tag: %v", err)
 	}
 }
 
-// second drops the answer of a call.
-func second[T any](_ T, err error) error { return err }
+// errorOf drops the answer of a call.
+func errorOf[T any](_ T, err error) error { return err }
 
 // fleetInputOf requests one on-demand instance of a template.
 func fleetInputOf(template, offers string) *ec2.CreateFleetInput {

@@ -72,9 +72,9 @@ func (e *Emulator) assumeRoleForPodIdentity(c *call) (any, error) {
 	if !found {
 		return nil, wire.Errorf("ResourceNotFoundException", "No pod identity association was found in the cluster %s for the service account %s of the namespace %s", e.fixture.Cluster, cluster.Account.Name, cluster.Namespace)
 	}
-	association := e.eks().Associations[id]
+	association := e.eksState().Associations[id]
 	role, found := e.roleByARN(association.Role)
-	context := map[string][]string{"aws:SourceAccount": {e.fixture.Account}, "aws:SourceArn": {e.arn("eks", "cluster/"+association.Cluster)}}
+	context := map[string][]string{"aws:SourceAccount": {e.fixture.Account}, "aws:SourceArn": {e.accountARN("eks", "cluster/"+association.Cluster)}}
 	tags := e.sessionTags(association.Cluster, token)
 	if !association.NoSessionTags {
 		context[keyTagKeys] = slices.Sorted(maps.Keys(tags))
@@ -83,11 +83,11 @@ func (e *Emulator) assumeRoleForPodIdentity(c *call) (any, error) {
 		}
 	}
 	pods := policy.Principal{Kind: principalService, Names: []string{podIdentityService}}
-	if !found || !role.trusts(pods, assumeRoleAction, context) || !association.NoSessionTags && !role.trusts(pods, tagSessionAction, context) {
+	if !found || !role.trustsPrincipal(pods, assumeRoleAction, context) || !association.NoSessionTags && !role.trustsPrincipal(pods, tagSessionAction, context) {
 		return nil, wire.Errorf("AccessDeniedException", "Unauthorized Exception! EKS does not have permissions to assume the associated role.")
 	}
 	name := "eks-" + association.Cluster + "-" + cluster.Pod.Name
-	given := e.issue(role.Name, name[:min(len(name), 46)]+"-"+e.nextID(""), podCredentialsValid)
+	given := e.issueCredentials(role.Name, name[:min(len(name), 46)]+"-"+e.nextID(""), podCredentialsValid)
 	return map[string]string{
 		"AccessKeyId": given.key, "SecretAccessKey": given.secret, "Token": given.token,
 		"AccountId": e.fixture.Account, "Expiration": given.expires.UTC().Format(time.RFC3339),
@@ -98,7 +98,7 @@ func (e *Emulator) assumeRoleForPodIdentity(c *call) (any, error) {
 func (e *Emulator) podToken(raw string) (serviceToken, error) {
 	token, err := readToken(raw)
 	if err == nil {
-		err = token.verify(e.tokenKey(token.Issuer))
+		err = token.verifySignature(e.tokenKey(token.Issuer))
 	}
 	if err == nil && !slices.Contains(token.Audience, PodIdentityAudience) {
 		err = fmt.Errorf("the audience is not %s", PodIdentityAudience)
@@ -106,7 +106,7 @@ func (e *Emulator) podToken(raw string) (serviceToken, error) {
 	if err != nil {
 		return token, wire.Errorf("InvalidTokenException", "The token provided cannot be validated: %s", err.Error())
 	}
-	if !token.current(e.clock.wall()) {
+	if !token.isCurrent(e.clock.wall()) {
 		return token, wire.Errorf("ExpiredTokenException", "The token provided is expired")
 	}
 	return token, nil
@@ -115,7 +115,7 @@ func (e *Emulator) podToken(raw string) (serviceToken, error) {
 // sessionTags say which pod a session belongs to.
 func (e *Emulator) sessionTags(cluster string, t serviceToken) map[string]string {
 	return map[string]string{
-		"eks-cluster-arn": e.arn("eks", "cluster/"+cluster), "eks-cluster-name": cluster, "kubernetes-namespace": t.Cluster.Namespace,
+		"eks-cluster-arn": e.accountARN("eks", "cluster/"+cluster), "eks-cluster-name": cluster, "kubernetes-namespace": t.Cluster.Namespace,
 		"kubernetes-service-account": t.Cluster.Account.Name, "kubernetes-pod-name": t.Cluster.Pod.Name, "kubernetes-pod-uid": t.Cluster.Pod.UID,
 	}
 }
@@ -138,10 +138,10 @@ func writeJSON(w http.ResponseWriter, status int, value any) {
 	_ = json.NewEncoder(w).Encode(value) // the client is gone; nothing to do about it
 }
 
-// authenticate turns away expired keys, and those that nobody gave out: of sessions always, of others if the known ones are
+// authenticateCaller turns away expired keys, and those that nobody gave out: of sessions always, of others if the known ones are
 // listed. Who requests credentials has none yet. The emulator must be locked.
-func (e *Emulator) authenticate(c *call) error {
-	session, issued := e.iam().Sessions[c.Key]
+func (e *Emulator) authenticateCaller(c *call) error {
+	session, issued := e.iamState().Sessions[c.Key]
 	switch {
 	case c.Key == "" && (c.Service == wire.STS || c.Service == wire.EKSAuth):
 		return nil
@@ -171,11 +171,11 @@ func (e *Emulator) authenticate(c *call) error {
 
 // sessionsControl shows how long credentials of roles last. PUT changes that for those to come; DELETE ends all that were given out.
 func (e *Emulator) sessionsControl() control {
-	c := replaced(func() *Duration { return &e.rules.Sessions })
+	c := replacingControl(func() *Duration { return &e.rules.Sessions })
 	c[http.MethodDelete] = func(*controlRequest) (any, error) {
-		for key, session := range e.iam().Sessions {
+		for key, session := range e.iamState().Sessions {
 			session.Expires = e.clock.wall()
-			e.iam().Sessions[key] = session
+			e.iamState().Sessions[key] = session
 		}
 		return nil, nil
 	}

@@ -38,8 +38,8 @@ func (d *Denial) check() error {
 	return nil
 }
 
-// document is the denial as a policy. One that came with a snapshot was checked when it was made.
-func (d *Denial) document() *policy.Document {
+// policyDocument is the denial as a policy. One that came with a snapshot was checked when it was made.
+func (d *Denial) policyDocument() *policy.Document {
 	if d.statement == nil && d.check() != nil {
 		d.statement = &policy.Document{}
 	}

@@ -62,7 +62,7 @@ func (e *Emulator) deletePlacement(c *call) (any, error) {
 // anyAlive says whether an instance that is alive passes a test.
 func (e *Emulator) anyAlive(test func(*Instance) bool) bool {
 	for _, i := range e.ec2().Instances {
-		if i.alive() && test(i) {
+		if i.holdsResources() && test(i) {
 			return true
 		}
 	}
@@ -98,11 +98,11 @@ func (e *Emulator) createGroup(c *call) (any, error) {
 	}
 	g.ID = e.nextID("sg-")
 	e.ec2().Groups[g.ID] = g
-	return groupAnswer{Return: true, ID: g.ID, ARN: e.arn("ec2", "security-group/"+g.ID), Tags: tagItems(tags)}, nil
+	return groupAnswer{Return: true, ID: g.ID, ARN: e.accountARN("ec2", "security-group/"+g.ID), Tags: tagItems(tags)}, nil
 }
 
-// groupAsked finds the group of a call by id.
-func (e *Emulator) groupAsked(c *call) (*SecurityGroup, error) {
+// requestedGroup finds the group of a call by id.
+func (e *Emulator) requestedGroup(c *call) (*SecurityGroup, error) {
 	id := c.Form.String("GroupId")
 	if g := e.ec2().Groups[id]; g != nil {
 		return g, nil
@@ -111,7 +111,7 @@ func (e *Emulator) groupAsked(c *call) (*SecurityGroup, error) {
 }
 
 func (e *Emulator) deleteGroup(c *call) (any, error) {
-	g, err := e.groupAsked(c)
+	g, err := e.requestedGroup(c)
 	if err != nil {
 		return nil, err
 	}

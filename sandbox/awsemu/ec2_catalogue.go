@@ -24,8 +24,8 @@ func shippedCatalogue() *catalogue.Catalogue {
 	return c
 }
 
-// shipped is the embedded types that the fixture has.
-func (e *Emulator) shipped() *catalogue.Catalogue {
+// embeddedTypes is the embedded types that the fixture has.
+func (e *Emulator) embeddedTypes() *catalogue.Catalogue {
 	if len(e.fixture.Families) > 0 {
 		return shippedCatalogue().Only(e.fixture.Families...)
 	}
@@ -44,8 +44,8 @@ type TypeOffer struct {
 	Retired       bool               `json:"retired,omitempty"`    // cannot be launched any more
 }
 
-// offer translates names of zones into their numbers.
-func (e *Emulator) offer(t *TypeOffer) catalogue.Offer {
+// toCatalogueOffer translates names of zones into their numbers.
+func (e *Emulator) toCatalogueOffer(t *TypeOffer) catalogue.Offer {
 	o := catalogue.Offer{Type: t.Type, OnDemand: t.OnDemandPrice, Retired: t.Retired}
 	o.Spot = false
 	for _, zone := range e.fixture.Zones {
@@ -80,16 +80,16 @@ func (e *Emulator) typeOffer(name string) (*TypeOffer, bool) {
 func (e *Emulator) buildCatalogue() {
 	changes := e.ec2().Types
 	if len(changes) == 0 {
-		e.catalogue.Store(e.shipped())
+		e.catalogue.Store(e.embeddedTypes())
 		return
 	}
 	offers := make([]catalogue.Offer, 0, len(changes))
 	for name, t := range changes {
-		o := e.offer(t)
+		o := e.toCatalogueOffer(t)
 		o.Name = name
 		offers = append(offers, o)
 	}
-	e.catalogue.Store(e.shipped().With(offers...))
+	e.catalogue.Store(e.embeddedTypes().With(offers...))
 }
 
 // catalogueControl shows the instance types, or one. POST changes or adds one, PUT a list of them;
@@ -185,7 +185,7 @@ func (e *Emulator) changedType(raw json.RawMessage) (*TypeOffer, error) {
 	if err := (&controlRequest{body: raw}).decode(&t); err != nil {
 		return nil, err
 	}
-	t.complete()
+	t.setDefaults()
 	return &t.TypeOffer, e.checkType(&t.TypeOffer)
 }
 
@@ -197,8 +197,8 @@ func newTypeOffer() *TypeOffer {
 	}}
 }
 
-// complete fills what follows from the rest.
-func (t *TypeOffer) complete() {
+// setDefaults fills what follows from the rest.
+func (t *TypeOffer) setDefaults() {
 	if t.BareMetal {
 		t.Hypervisor = ""
 	}

@@ -23,8 +23,8 @@ type market struct {
 	OnDemand string
 }
 
-// ask asks every service that knows instance types.
-func (l *ec2Lab) ask(name string) market {
+// describeMarket asks every service that knows instance types.
+func (l *ec2Env) describeMarket(name string) market {
 	l.Helper()
 	var m market
 	ctx := l.Context()
@@ -56,71 +56,71 @@ func (l *ec2Lab) ask(name string) market {
 
 func TestCatalogueChangesWhileItRuns(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	lab.template("t", nil)
-	shipped := lab.ask("m5.large")
-	lab.control(http.MethodPut, "catalogue", `[{"name":"x9.large","vcpu":2,"memoryMiB":8192,"onDemandPrice":0.05,"zones":["eu-west-1a","eu-west-1b"],"spotPrices":{"eu-west-1a":0.02}}]`)
-	lab.control(http.MethodPut, "prices", `[{"instanceType":"x9.large","capacityType":"spot","price":0.02}]`) // spot glides otherwise
+	env := newEC2Env(t)
+	env.createTemplate("t", nil)
+	shipped := env.describeMarket("m5.large")
+	env.callControlAPI(http.MethodPut, "catalogue", `[{"name":"x9.large","vcpu":2,"memoryMiB":8192,"onDemandPrice":0.05,"zones":["eu-west-1a","eu-west-1b"],"spotPrices":{"eu-west-1a":0.02}}]`)
+	env.callControlAPI(http.MethodPut, "prices", `[{"instanceType":"x9.large","capacityType":"spot","price":0.02}]`) // spot glides otherwise
 	want := market{Known: true, VCPU: 2, MiB: 8192, Zones: []string{"eu-west-1a", "eu-west-1b"}, Spot: []string{"eu-west-1a=0.020000", "eu-west-1b=0.020000"}, OnDemand: "0.0500000000"}
-	if diff := cmp.Diff(want, lab.ask("x9.large")); diff != "" {
+	if diff := cmp.Diff(want, env.describeMarket("x9.large")); diff != "" {
 		t.Errorf("a new type (-want +got):\n%s", diff)
 	}
-	id := lab.launch(types.DefaultTargetCapacityTypeOnDemand, "x9.large/a")
-	if got := fleetSummary(lab.fleet(fleetInput(types.DefaultTargetCapacityTypeOnDemand, 1, "x9.large/c"))); !slices.Equal(got, []string{"Unsupported x9.large/c"}) {
+	id := env.launch(types.DefaultTargetCapacityTypeOnDemand, "x9.large/a")
+	if got := fleetSummary(env.createFleet(fleetInput(types.DefaultTargetCapacityTypeOnDemand, 1, "x9.large/c"))); !slices.Equal(got, []string{"Unsupported x9.large/c"}) {
 		t.Errorf("in a zone that does not sell it: %v", got)
 	}
 
-	lab.control(http.MethodPost, "catalogue", `{"name":"m5.large","zones":"eu-west-1b","memoryMiB":4096}`)
-	changed := lab.ask("m5.large")
+	env.callControlAPI(http.MethodPost, "catalogue", `{"name":"m5.large","zones":"eu-west-1b","memoryMiB":4096}`)
+	changed := env.describeMarket("m5.large")
 	if changed.MiB != 4096 || changed.VCPU != shipped.VCPU || changed.OnDemand != shipped.OnDemand || !slices.Equal(changed.Zones, []string{"eu-west-1b"}) || len(changed.Spot) != 1 {
 		t.Errorf("a changed type: %+v, before %+v", changed, shipped)
 	}
 
-	lab.control(http.MethodDelete, "catalogue/x9.large", "")
-	if got := lab.ask("x9.large"); got.Known || got.Zones != nil || got.Spot != nil || got.OnDemand != "" {
+	env.callControlAPI(http.MethodDelete, "catalogue/x9.large", "")
+	if got := env.describeMarket("x9.large"); got.Known || got.Zones != nil || got.Spot != nil || got.OnDemand != "" {
 		t.Errorf("a retired type: %+v", got)
 	}
-	if _, err := lab.ec2.DescribeInstanceTypes(t.Context(), &ec2.DescribeInstanceTypesInput{InstanceTypes: []types.InstanceType{"x9.large"}}); apiCode(err) != "InvalidInstanceType" {
+	if _, err := env.ec2.DescribeInstanceTypes(t.Context(), &ec2.DescribeInstanceTypesInput{InstanceTypes: []types.InstanceType{"x9.large"}}); apiCode(err) != "InvalidInstanceType" {
 		t.Errorf("asked for a retired type: %v", err)
 	}
-	lab.advance(time.Minute)
-	lab.wantState(id, types.InstanceStateNameRunning) // and goes on
-	if machine, found := lab.emu.Catalogue().Machine("x9.large"); !found || machine.VCPU != 2 {
+	env.advanceClock(time.Minute)
+	env.wantState(id, types.InstanceStateNameRunning) // and goes on
+	if machine, found := env.emu.Catalogue().Machine("x9.large"); !found || machine.VCPU != 2 {
 		t.Errorf("the machine of a retired type: %+v, %v", machine, found)
 	}
 
-	lab.control(http.MethodDelete, "catalogue", "")
-	if diff := cmp.Diff(shipped, lab.ask("m5.large")); diff != "" {
+	env.callControlAPI(http.MethodDelete, "catalogue", "")
+	if diff := cmp.Diff(shipped, env.describeMarket("m5.large")); diff != "" {
 		t.Errorf("after all changes were taken back (-want +got):\n%s", diff)
 	}
 }
 
 func TestCatalogueLikeAnotherAndSnapshots(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	lab.control(http.MethodPost, "catalogue", `{"name":"g9.xlarge","like":"g4dn.xlarge","onDemandPrice":1}`)
-	got, like := lab.ask("g9.xlarge"), lab.ask("g4dn.xlarge")
+	env := newEC2Env(t)
+	env.callControlAPI(http.MethodPost, "catalogue", `{"name":"g9.xlarge","like":"g4dn.xlarge","onDemandPrice":1}`)
+	got, like := env.describeMarket("g9.xlarge"), env.describeMarket("g4dn.xlarge")
 	if got.VCPU != like.VCPU || got.OnDemand != "1.0000000000" || !slices.Equal(got.Zones, like.Zones) {
 		t.Errorf("%+v is not like %+v", got, like)
 	}
-	text, err := lab.emu.Snapshot()
+	text, err := env.emu.Snapshot()
 	if err != nil {
 		t.Fatal(err)
 	}
-	lab.control(http.MethodPost, "reset", "")
-	if lab.ask("g9.xlarge").Known {
+	env.callControlAPI(http.MethodPost, "reset", "")
+	if env.describeMarket("g9.xlarge").Known {
 		t.Error("the type survived the reset")
 	}
-	if err := lab.emu.Restore(text); err != nil {
+	if err := env.emu.Restore(text); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(got, lab.ask("g9.xlarge")); diff != "" {
+	if diff := cmp.Diff(got, env.describeMarket("g9.xlarge")); diff != "" {
 		t.Errorf("after the snapshot (-want +got):\n%s", diff)
 	}
-	if shown := lab.control(http.MethodGet, "catalogue/g9.xlarge", ""); !strings.Contains(shown, `"gpus"`) || !strings.Contains(shown, `"T4"`) {
+	if shown := env.callControlAPI(http.MethodGet, "catalogue/g9.xlarge", ""); !strings.Contains(shown, `"gpus"`) || !strings.Contains(shown, `"T4"`) {
 		t.Errorf("GET shows %s", shown)
 	}
-	if all := lab.control(http.MethodGet, "catalogue", ""); strings.Count(all, `"onDemandPrice"`) != len(lab.emu.Catalogue().Names()) {
+	if all := env.callControlAPI(http.MethodGet, "catalogue", ""); strings.Count(all, `"onDemandPrice"`) != len(env.emu.Catalogue().Names()) {
 		t.Error("GET does not show every type")
 	}
 	for body, want := range map[string]string{
@@ -133,7 +133,7 @@ func TestCatalogueLikeAnotherAndSnapshots(t *testing.T) {
 		`{"name":"m5.large","arch":["i386"]}`:                      "want x86_64 or arm64",
 		`{"name":"x.y","vcpu":1,"memoryMiB":1,"onDemandPrice":-1}`: "is negative",
 	} {
-		if status, answer := lab.tryControl(http.MethodPost, "catalogue", body); status != http.StatusBadRequest || !strings.Contains(answer, want) {
+		if status, answer := env.tryControl(http.MethodPost, "catalogue", body); status != http.StatusBadRequest || !strings.Contains(answer, want) {
 			t.Errorf("POST %s: %d %s, want %q", body, status, answer, want)
 		}
 	}
@@ -141,19 +141,19 @@ func TestCatalogueLikeAnotherAndSnapshots(t *testing.T) {
 
 func TestPriceOverridesReachThePriceList(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	before := lab.ask("c5.large")
-	lab.control(http.MethodPut, "prices", `[{"instanceType":"m5.*","price":3},{"instanceType":"m5.large","capacityType":"on-demand","price":2},{"instanceType":"m5.large","capacityType":"spot","price":1},{"instanceType":"c5.large","zone":"eu-west-1a","price":9}]`)
-	if got := lab.ask("m5.large"); got.OnDemand != "2.0000000000" || got.Spot[0] != "eu-west-1a=1.000000" {
+	env := newEC2Env(t)
+	before := env.describeMarket("c5.large")
+	env.callControlAPI(http.MethodPut, "prices", `[{"instanceType":"m5.*","price":3},{"instanceType":"m5.large","capacityType":"on-demand","price":2},{"instanceType":"m5.large","capacityType":"spot","price":1},{"instanceType":"c5.large","zone":"eu-west-1a","price":9}]`)
+	if got := env.describeMarket("m5.large"); got.OnDemand != "2.0000000000" || got.Spot[0] != "eu-west-1a=1.000000" {
 		t.Errorf("m5.large: %+v", got)
 	}
-	if got := lab.ask("m5.xlarge"); got.OnDemand != "3.0000000000" {
+	if got := env.describeMarket("m5.xlarge"); got.OnDemand != "3.0000000000" {
 		t.Errorf("m5.xlarge: %+v", got)
 	}
-	if got := lab.ask("c5.large"); got.OnDemand != before.OnDemand || got.Spot[0] != "eu-west-1a=9.000000" {
+	if got := env.describeMarket("c5.large"); got.OnDemand != before.OnDemand || got.Spot[0] != "eu-west-1a=9.000000" {
 		t.Errorf("c5.large, with a price for one zone: %+v", got)
 	}
-	metal := lab.ask("m5.metal")
+	metal := env.describeMarket("m5.metal")
 	if metal.OnDemand != "3.0000000000" {
 		t.Errorf("m5.metal: %+v", metal)
 	}
@@ -161,8 +161,8 @@ func TestPriceOverridesReachThePriceList(t *testing.T) {
 
 func TestUsageClasses(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	out, err := lab.ec2.DescribeInstanceTypes(t.Context(), &ec2.DescribeInstanceTypesInput{Filters: ec2FilterOf("supported-usage-class", "capacity-block")})
+	env := newEC2Env(t)
+	out, err := env.ec2.DescribeInstanceTypes(t.Context(), &ec2.DescribeInstanceTypesInput{Filters: ec2FilterOf("supported-usage-class", "capacity-block")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,23 +178,23 @@ func TestUsageClasses(t *testing.T) {
 // Instance types, offerings, prices, zones and checks have no tags to request.
 func TestFiltersThatAreNotKnown(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
+	env := newEC2Env(t)
 	ctx := t.Context()
 	for _, name := range []string{"tag:Name", "tag-key", "colour"} {
 		filters := ec2FilterOf(name, "x")
 		for what, err := range map[string]error{
-			"types":     second(lab.ec2.DescribeInstanceTypes(ctx, &ec2.DescribeInstanceTypesInput{Filters: filters})),
-			"offerings": second(lab.ec2.DescribeInstanceTypeOfferings(ctx, &ec2.DescribeInstanceTypeOfferingsInput{Filters: filters})),
-			"prices":    second(lab.ec2.DescribeSpotPriceHistory(ctx, &ec2.DescribeSpotPriceHistoryInput{Filters: filters})),
-			"zones":     second(lab.ec2.DescribeAvailabilityZones(ctx, &ec2.DescribeAvailabilityZonesInput{Filters: filters})),
-			"status":    second(lab.ec2.DescribeInstanceStatus(ctx, &ec2.DescribeInstanceStatusInput{Filters: filters})),
+			"types":     errorOf(env.ec2.DescribeInstanceTypes(ctx, &ec2.DescribeInstanceTypesInput{Filters: filters})),
+			"offerings": errorOf(env.ec2.DescribeInstanceTypeOfferings(ctx, &ec2.DescribeInstanceTypeOfferingsInput{Filters: filters})),
+			"prices":    errorOf(env.ec2.DescribeSpotPriceHistory(ctx, &ec2.DescribeSpotPriceHistoryInput{Filters: filters})),
+			"zones":     errorOf(env.ec2.DescribeAvailabilityZones(ctx, &ec2.DescribeAvailabilityZonesInput{Filters: filters})),
+			"status":    errorOf(env.ec2.DescribeInstanceStatus(ctx, &ec2.DescribeInstanceStatusInput{Filters: filters})),
 		} {
 			if apiCode(err) != "InvalidParameterValue" {
 				t.Errorf("%s by %s: %v, want InvalidParameterValue", what, name, err)
 			}
 		}
 	}
-	if _, err := lab.ec2.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{Filters: []types.Filter{{Name: aws.String("tag:"), Values: []string{"x"}}}}); apiCode(err) != "InvalidParameterValue" {
+	if _, err := env.ec2.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{Filters: []types.Filter{{Name: aws.String("tag:"), Values: []string{"x"}}}}); apiCode(err) != "InvalidParameterValue" {
 		t.Errorf("a tag without a key: %v", err)
 	}
 }

@@ -18,30 +18,30 @@ func (e *Emulator) registerEC2Controls() {
 		http.MethodPost:   e.addICE,
 		http.MethodDelete: e.removeICE,
 	}
-	e.controls["quota"] = setting(func() *EC2Quotas { return &e.ec2().Quotas }, checkQuotas)
-	e.controls["timing"] = setting(func() *EC2Timing { return &e.ec2().Timing }, checkTiming)
-	e.controls["low-capacity"] = setting(func() *[]CapacityPool { return &e.ec2().LowCapacity }, nil)
-	e.controls["prices"] = setting(func() *[]PriceOverride { return &e.ec2().PriceOverrides }, checkPrices)
-	e.controls["images"] = collection(func() map[string]*Image { return e.ec2().Images }, e.completeImage)
-	e.controls["subnets"] = collection(func() map[string]*Subnet { return e.ec2().Subnets }, e.completeSubnet)
-	e.controls["groups"] = collection(func() map[string]*SecurityGroup { return e.ec2().Groups }, func(g *SecurityGroup, id string, _ time.Time) error {
+	e.controls["quota"] = mergingControl(func() *EC2Quotas { return &e.ec2().Quotas }, checkQuotas)
+	e.controls["timing"] = mergingControl(func() *EC2Timing { return &e.ec2().Timing }, checkTiming)
+	e.controls["low-capacity"] = mergingControl(func() *[]CapacityPool { return &e.ec2().LowCapacity }, nil)
+	e.controls["prices"] = mergingControl(func() *[]PriceOverride { return &e.ec2().PriceOverrides }, checkPrices)
+	e.controls["images"] = collectionControl(func() map[string]*Image { return e.ec2().Images }, e.completeImage)
+	e.controls["subnets"] = collectionControl(func() map[string]*Subnet { return e.ec2().Subnets }, e.completeSubnet)
+	e.controls["groups"] = collectionControl(func() map[string]*SecurityGroup { return e.ec2().Groups }, func(g *SecurityGroup, id string, _ time.Time) error {
 		setDefault(&g.ID, id)
 		setDefault(&g.Name, id)
 		setDefault(&g.VPC, e.ec2().VPC)
 		return nil
 	})
-	e.controls["reservations"] = collection(func() map[string]*CapacityReservation { return e.ec2().Reservations }, e.completeReservation)
-	e.controls["placement-groups"] = collection(func() map[string]*PlacementGroup { return e.ec2().Placements }, completePlacement)
-	templates := collection(func() map[string]*LaunchTemplate { return e.ec2().Templates }, nil)
+	e.controls["reservations"] = collectionControl(func() map[string]*CapacityReservation { return e.ec2().Reservations }, e.completeReservation)
+	e.controls["placement-groups"] = collectionControl(func() map[string]*PlacementGroup { return e.ec2().Placements }, completePlacement)
+	templates := collectionControl(func() map[string]*LaunchTemplate { return e.ec2().Templates }, nil)
 	delete(templates, http.MethodPut) // the API makes them
 	e.controls["launch-templates"] = templates
 	e.controls["catalogue"] = e.catalogueControl()
 	e.controls["instances"] = control{http.MethodGet: e.showInstances}
 }
 
-// setting is a control that shows a value and changes the members that are sent; a list is replaced. A
+// mergingControl is a control that shows a value and changes the members that are sent; a list is replaced. A
 // value that does not pass the check changes nothing.
-func setting[T any](value func() *T, check func(*T) error) control {
+func mergingControl[T any](value func() *T, check func(*T) error) control {
 	return control{
 		http.MethodGet: func(*controlRequest) (any, error) { return value(), nil },
 		http.MethodPut: func(r *controlRequest) (any, error) {
@@ -74,9 +74,9 @@ func copyDeep[T any](into, from *T) error {
 	return json.Unmarshal(text, into)
 }
 
-// collection is a control over things by id: GET shows all or one, PUT takes a list in which each
+// collectionControl is a control over things by id: GET shows all or one, PUT takes a list in which each
 // element changes the one with its id or adds it, DELETE takes the id as path.
-func collection[T any](items func() map[string]*T, complete func(item *T, id string, now time.Time) error) control {
+func collectionControl[T any](items func() map[string]*T, complete func(item *T, id string, now time.Time) error) control {
 	return control{
 		http.MethodGet: func(r *controlRequest) (any, error) {
 			if r.rest == "" {

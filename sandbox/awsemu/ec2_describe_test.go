@@ -14,9 +14,9 @@ import (
 
 func TestDescribeInstanceTypesDecodes(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
+	env := newEC2Env(t)
 	byName := map[types.InstanceType]types.InstanceTypeInfo{}
-	pages := ec2.NewDescribeInstanceTypesPaginator(lab.ec2, &ec2.DescribeInstanceTypesInput{MaxResults: aws.Int32(100)})
+	pages := ec2.NewDescribeInstanceTypesPaginator(env.ec2, &ec2.DescribeInstanceTypesInput{MaxResults: aws.Int32(100)})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(t.Context())
 		if err != nil {
@@ -33,7 +33,7 @@ func TestDescribeInstanceTypesDecodes(t *testing.T) {
 			}
 		}
 	}
-	if want := len(lab.emu.Catalogue().Names()); len(byName) != want {
+	if want := len(env.emu.Catalogue().Names()); len(byName) != want {
 		t.Errorf("%d types, want %d", len(byName), want)
 	}
 	m5 := byName["m5.large"]
@@ -50,7 +50,7 @@ func TestDescribeInstanceTypesDecodes(t *testing.T) {
 	if efa := byName["m6idn.32xlarge"]; efa.NetworkInfo.EfaInfo == nil || len(efa.NetworkInfo.NetworkCards) < 2 {
 		t.Errorf("m6idn.32xlarge: %+v", efa.NetworkInfo)
 	}
-	out, err := lab.ec2.DescribeInstanceTypes(t.Context(), &ec2.DescribeInstanceTypesInput{Filters: []types.Filter{
+	out, err := env.ec2.DescribeInstanceTypes(t.Context(), &ec2.DescribeInstanceTypesInput{Filters: []types.Filter{
 		{Name: aws.String("processor-info.supported-architecture"), Values: []string{"arm64"}},
 		{Name: aws.String("supported-virtualization-type"), Values: []string{"hvm"}},
 		{Name: aws.String("instance-type"), Values: []string{"m?g.large", "c5.*"}},
@@ -63,11 +63,11 @@ func TestDescribeInstanceTypesDecodes(t *testing.T) {
 			t.Errorf("%s passed the filter", i.InstanceType)
 		}
 	}
-	_, err = lab.ec2.DescribeInstanceTypes(t.Context(), &ec2.DescribeInstanceTypesInput{InstanceTypes: []types.InstanceType{"x9.large"}})
+	_, err = env.ec2.DescribeInstanceTypes(t.Context(), &ec2.DescribeInstanceTypesInput{InstanceTypes: []types.InstanceType{"x9.large"}})
 	if apiCode(err) != "InvalidInstanceType" {
 		t.Errorf("unknown type: %v", err)
 	}
-	_, err = lab.ec2.DescribeInstanceTypes(t.Context(), &ec2.DescribeInstanceTypesInput{MaxResults: aws.Int32(101)})
+	_, err = env.ec2.DescribeInstanceTypes(t.Context(), &ec2.DescribeInstanceTypesInput{MaxResults: aws.Int32(101)})
 	if apiCode(err) != "InvalidParameterValue" {
 		t.Errorf("too large a page: %v", err)
 	}
@@ -75,9 +75,9 @@ func TestDescribeInstanceTypesDecodes(t *testing.T) {
 
 func TestDescribeOfferingsAndSpotPrices(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
+	env := newEC2Env(t)
 	offered := map[string]bool{}
-	offerings := ec2.NewDescribeInstanceTypeOfferingsPaginator(lab.ec2, &ec2.DescribeInstanceTypeOfferingsInput{LocationType: types.LocationTypeAvailabilityZone, MaxResults: aws.Int32(1000)})
+	offerings := ec2.NewDescribeInstanceTypeOfferingsPaginator(env.ec2, &ec2.DescribeInstanceTypeOfferingsInput{LocationType: types.LocationTypeAvailabilityZone, MaxResults: aws.Int32(1000)})
 	for offerings.HasMorePages() {
 		page, err := offerings.NextPage(t.Context())
 		if err != nil {
@@ -88,9 +88,9 @@ func TestDescribeOfferingsAndSpotPrices(t *testing.T) {
 		}
 	}
 	want := 0
-	for _, name := range lab.emu.Catalogue().Names() {
-		for i, zone := range lab.emu.fixture.Zones {
-			if lab.emu.Catalogue().Offered(name, i) {
+	for _, name := range env.emu.Catalogue().Names() {
+		for i, zone := range env.emu.fixture.Zones {
+			if env.emu.Catalogue().Offered(name, i) {
 				want++
 				if !offered[name+"/"+zone.Name] {
 					t.Errorf("%s in %s is missing", name, zone.Name)
@@ -102,7 +102,7 @@ func TestDescribeOfferingsAndSpotPrices(t *testing.T) {
 		t.Errorf("%d offerings, want %d", len(offered), want)
 	}
 	priced := map[string]string{}
-	prices := ec2.NewDescribeSpotPriceHistoryPaginator(lab.ec2, &ec2.DescribeSpotPriceHistoryInput{
+	prices := ec2.NewDescribeSpotPriceHistoryPaginator(env.ec2, &ec2.DescribeSpotPriceHistoryInput{
 		ProductDescriptions: []string{"Linux/UNIX", "Linux/UNIX (Amazon VPC)"}, StartTime: aws.Time(ec2Start), MaxResults: aws.Int32(500),
 	})
 	for prices.HasMorePages() {
@@ -120,8 +120,8 @@ func TestDescribeOfferingsAndSpotPrices(t *testing.T) {
 	if !strings.HasPrefix(priced["m5.large/eu-west-1a"], "0.0") {
 		t.Errorf("m5.large in a costs %q", priced["m5.large/eu-west-1a"])
 	}
-	lab.control(http.MethodPut, "prices", `[{"capacityType":"spot","instanceType":"m5.large","price":0.5}]`)
-	out, err := lab.ec2.DescribeSpotPriceHistory(t.Context(), &ec2.DescribeSpotPriceHistoryInput{InstanceTypes: []types.InstanceType{"m5.large"}, AvailabilityZone: aws.String("eu-west-1a")})
+	env.callControlAPI(http.MethodPut, "prices", `[{"capacityType":"spot","instanceType":"m5.large","price":0.5}]`)
+	out, err := env.ec2.DescribeSpotPriceHistory(t.Context(), &ec2.DescribeSpotPriceHistoryInput{InstanceTypes: []types.InstanceType{"m5.large"}, AvailabilityZone: aws.String("eu-west-1a")})
 	if err != nil || len(out.SpotPriceHistory) != 1 || *out.SpotPriceHistory[0].SpotPrice != "0.500000" {
 		t.Errorf("override: %+v, %v", out, err)
 	}
@@ -129,11 +129,11 @@ func TestDescribeOfferingsAndSpotPrices(t *testing.T) {
 
 func TestDescribeNetwork(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
+	env := newEC2Env(t)
 	find := func(filters []types.Filter) []string {
 		t.Helper()
 		var zones []string
-		pages := ec2.NewDescribeSubnetsPaginator(lab.ec2, &ec2.DescribeSubnetsInput{Filters: filters, MaxResults: aws.Int32(2)})
+		pages := ec2.NewDescribeSubnetsPaginator(env.ec2, &ec2.DescribeSubnetsInput{Filters: filters, MaxResults: aws.Int32(2)})
 		for pages.HasMorePages() {
 			page, err := pages.NextPage(t.Context())
 			if err != nil {
@@ -165,19 +165,19 @@ func TestDescribeNetwork(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-	_, err := lab.ec2.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{Filters: ec2FilterOf("colour", "blue")})
+	_, err := env.ec2.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{Filters: ec2FilterOf("colour", "blue")})
 	if apiCode(err) != "InvalidParameterValue" {
 		t.Errorf("unknown filter: %v", err)
 	}
-	groups, err := lab.ec2.DescribeSecurityGroups(t.Context(), &ec2.DescribeSecurityGroupsInput{Filters: ec2FilterOf("group-name", "*-nodes"), MaxResults: aws.Int32(500)})
+	groups, err := env.ec2.DescribeSecurityGroups(t.Context(), &ec2.DescribeSecurityGroupsInput{Filters: ec2FilterOf("group-name", "*-nodes"), MaxResults: aws.Int32(500)})
 	if err != nil || len(groups.SecurityGroups) != 1 || *groups.SecurityGroups[0].GroupId != stableID("sg-", "nodes") || len(groups.SecurityGroups[0].Tags) != 1 {
 		t.Errorf("groups %+v, %v", groups, err)
 	}
-	vpcs, err := lab.ec2.DescribeVpcs(t.Context(), &ec2.DescribeVpcsInput{})
+	vpcs, err := env.ec2.DescribeVpcs(t.Context(), &ec2.DescribeVpcsInput{})
 	if err != nil || len(vpcs.Vpcs) != 1 {
 		t.Errorf("vpcs %+v, %v", vpcs, err)
 	}
-	zones, err := lab.ec2.DescribeAvailabilityZones(t.Context(), &ec2.DescribeAvailabilityZonesInput{})
+	zones, err := env.ec2.DescribeAvailabilityZones(t.Context(), &ec2.DescribeAvailabilityZonesInput{})
 	if err != nil || len(zones.AvailabilityZones) != 3 || *zones.AvailabilityZones[1].ZoneId != "euw1-az2" {
 		t.Errorf("zones %+v, %v", zones, err)
 	}
@@ -185,10 +185,10 @@ func TestDescribeNetwork(t *testing.T) {
 
 func TestDescribeImages(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
+	env := newEC2Env(t)
 	for _, version := range []string{"1.32", "1.33", "1.34", "1.35"} {
 		for _, a := range aliasPaths(version) {
-			out, err := lab.ec2.DescribeImages(t.Context(), &ec2.DescribeImagesInput{Filters: ec2FilterOf("image-id", a.imageID()), IncludeDeprecated: aws.Bool(true), MaxResults: aws.Int32(1000)})
+			out, err := env.ec2.DescribeImages(t.Context(), &ec2.DescribeImagesInput{Filters: ec2FilterOf("image-id", a.imageID()), IncludeDeprecated: aws.Bool(true), MaxResults: aws.Int32(1000)})
 			if err != nil || len(out.Images) != 1 || string(out.Images[0].Architecture) != a.Architecture || *out.Images[0].Name != a.Name || out.Images[0].CreationDate == nil {
 				t.Errorf("%s: %+v, %v", a.Path, out, err)
 			}
@@ -196,13 +196,13 @@ func TestDescribeImages(t *testing.T) {
 	}
 	count := func(in *ec2.DescribeImagesInput) int {
 		t.Helper()
-		out, err := lab.ec2.DescribeImages(t.Context(), in)
+		out, err := env.ec2.DescribeImages(t.Context(), in)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return len(out.Images)
 	}
-	lab.control(http.MethodPut, "images", `[{"id":"ami-0a","name":"mine","tags":{"team":"x"}},{"id":"ami-0b","name":"old","owner":"999","deprecated":"2029-01-01T00:00:00Z"}]`)
+	env.callControlAPI(http.MethodPut, "images", `[{"id":"ami-0a","name":"mine","tags":{"team":"x"}},{"id":"ami-0b","name":"old","owner":"999","deprecated":"2029-01-01T00:00:00Z"}]`)
 	for name, tc := range map[string]struct {
 		in   *ec2.DescribeImagesInput
 		want int
@@ -212,7 +212,7 @@ func TestDescribeImages(t *testing.T) {
 		"deprecated hidden":                 {in: &ec2.DescribeImagesInput{Owners: []string{"999"}}, want: 0},
 		"by tag":                            {in: &ec2.DescribeImagesInput{Filters: ec2FilterOf("tag:team", "*")}, want: 1},
 		"amazon, wild":                      {in: &ec2.DescribeImagesInput{Owners: []string{"amazon"}, Filters: ec2FilterOf("name", "amazon-eks-node-al2023-*-standard-1.34-v????????")}, want: 8},
-		"ids of two images":                 {in: &ec2.DescribeImagesInput{ImageIds: []string{"ami-0a", image("arm64")}}, want: 2},
+		"ids of two images":                 {in: &ec2.DescribeImagesInput{ImageIds: []string{"ami-0a", imageOfArch("arm64")}}, want: 2},
 		"bottlerocket, 1.35":                {in: &ec2.DescribeImagesInput{Filters: ec2FilterOf("name", "bottlerocket-aws-k8s-1.35-*")}, want: 12},
 		"windows 2025 on 1.34 is not there": {in: &ec2.DescribeImagesInput{Filters: ec2FilterOf("name", "Windows_Server-2025-*-1.34-*")}, want: 0},
 		"al2 on 1.33 is not there":          {in: &ec2.DescribeImagesInput{Filters: ec2FilterOf("name", "amazon-eks-gpu-node-1.33-*")}, want: 0},
@@ -221,12 +221,12 @@ func TestDescribeImages(t *testing.T) {
 			t.Errorf("%s: %d images, want %d", name, got, tc.want)
 		}
 	}
-	_, err := lab.ec2.DescribeImages(t.Context(), &ec2.DescribeImagesInput{ImageIds: []string{"ami-0c"}})
+	_, err := env.ec2.DescribeImages(t.Context(), &ec2.DescribeImagesInput{ImageIds: []string{"ami-0c"}})
 	if apiCode(err) != "InvalidAMIID.NotFound" {
 		t.Errorf("unknown image: %v", err)
 	}
 	all, paged := count(&ec2.DescribeImagesInput{IncludeDeprecated: aws.Bool(true)}), 0
-	pages := ec2.NewDescribeImagesPaginator(lab.ec2, &ec2.DescribeImagesInput{IncludeDeprecated: aws.Bool(true), MaxResults: aws.Int32(7)})
+	pages := ec2.NewDescribeImagesPaginator(env.ec2, &ec2.DescribeImagesInput{IncludeDeprecated: aws.Bool(true), MaxResults: aws.Int32(7)})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(t.Context())
 		if err != nil {
@@ -241,8 +241,8 @@ func TestDescribeImages(t *testing.T) {
 
 func TestDescribeReservationsAndPlacementGroups(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	out, err := lab.ec2.DescribeCapacityReservations(t.Context(), &ec2.DescribeCapacityReservationsInput{Filters: ec2FilterOf("state", "active"), MaxResults: aws.Int32(1000)})
+	env := newEC2Env(t)
+	out, err := env.ec2.DescribeCapacityReservations(t.Context(), &ec2.DescribeCapacityReservationsInput{Filters: ec2FilterOf("state", "active"), MaxResults: aws.Int32(1000)})
 	if err != nil || len(out.CapacityReservations) != 1 {
 		t.Fatalf("active reservations %+v, %v", out, err)
 	}
@@ -250,21 +250,21 @@ func TestDescribeReservationsAndPlacementGroups(t *testing.T) {
 	if *r.AvailableInstanceCount != 3 || r.InstanceMatchCriteria != types.InstanceMatchCriteriaTargeted || r.ReservationType != types.CapacityReservationTypeDefault || *r.OwnerId != "111122223333" {
 		t.Errorf("reservation %+v", r)
 	}
-	lab.control(http.MethodPut, "reservations", `[{"id":"`+*r.CapacityReservationId+`","end":"2030-01-01T01:00:00Z"}]`)
-	lab.advance(2 * 60 * 60 * 1e9)
-	out, err = lab.ec2.DescribeCapacityReservations(t.Context(), &ec2.DescribeCapacityReservationsInput{CapacityReservationIds: []string{*r.CapacityReservationId}})
+	env.callControlAPI(http.MethodPut, "reservations", `[{"id":"`+*r.CapacityReservationId+`","end":"2030-01-01T01:00:00Z"}]`)
+	env.advanceClock(2 * 60 * 60 * 1e9)
+	out, err = env.ec2.DescribeCapacityReservations(t.Context(), &ec2.DescribeCapacityReservationsInput{CapacityReservationIds: []string{*r.CapacityReservationId}})
 	if err != nil || out.CapacityReservations[0].State != types.CapacityReservationStateExpired || out.CapacityReservations[0].EndDate == nil {
 		t.Errorf("reservation after its end %+v, %v", out, err)
 	}
-	_, err = lab.ec2.DescribeCapacityReservations(t.Context(), &ec2.DescribeCapacityReservationsInput{CapacityReservationIds: []string{"cr-1"}})
+	_, err = env.ec2.DescribeCapacityReservations(t.Context(), &ec2.DescribeCapacityReservationsInput{CapacityReservationIds: []string{"cr-1"}})
 	if apiCode(err) != "InvalidCapacityReservationId.NotFound" {
 		t.Errorf("unknown reservation: %v", err)
 	}
-	groups, err := lab.ec2.DescribePlacementGroups(t.Context(), &ec2.DescribePlacementGroupsInput{Filters: ec2FilterOf("strategy", "partition")})
+	groups, err := env.ec2.DescribePlacementGroups(t.Context(), &ec2.DescribePlacementGroupsInput{Filters: ec2FilterOf("strategy", "partition")})
 	if err != nil || len(groups.PlacementGroups) != 1 || *groups.PlacementGroups[0].PartitionCount != 3 || groups.PlacementGroups[0].State != "available" {
 		t.Errorf("placement groups %+v, %v", groups, err)
 	}
-	_, err = lab.ec2.DescribePlacementGroups(t.Context(), &ec2.DescribePlacementGroupsInput{GroupNames: []string{"none"}})
+	_, err = env.ec2.DescribePlacementGroups(t.Context(), &ec2.DescribePlacementGroupsInput{GroupNames: []string{"none"}})
 	if apiCode(err) != "InvalidPlacementGroup.Unknown" {
 		t.Errorf("unknown group: %v", err)
 	}
@@ -272,11 +272,11 @@ func TestDescribeReservationsAndPlacementGroups(t *testing.T) {
 
 func TestPagesSurviveChanges(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	lab.template("t", nil)
-	ids := sorted(fleetIDs(lab.fleet(fleetInput(onDemand, 7, "m5.large/a"))))
+	env := newEC2Env(t)
+	env.createTemplate("t", nil)
+	ids := sorted(fleetIDs(env.createFleet(fleetInput(onDemand, 7, "m5.large/a"))))
 	var seen []string
-	pages := ec2.NewDescribeInstancesPaginator(lab.ec2, &ec2.DescribeInstancesInput{MaxResults: aws.Int32(3), Filters: ec2FilterOf("instance-state-name", "pending")})
+	pages := ec2.NewDescribeInstancesPaginator(env.ec2, &ec2.DescribeInstancesInput{MaxResults: aws.Int32(3), Filters: ec2FilterOf("instance-state-name", "pending")})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(t.Context())
 		if err != nil {
@@ -288,7 +288,7 @@ func TestPagesSurviveChanges(t *testing.T) {
 			}
 		}
 		if len(seen) == 3 { // what was sent goes away; the rest must not move
-			if _, err := lab.ec2.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: seen}); err != nil {
+			if _, err := env.ec2.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: seen}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -296,7 +296,7 @@ func TestPagesSurviveChanges(t *testing.T) {
 	if diff := cmp.Diff(ids, seen); diff != "" {
 		t.Errorf("pages (-want +got):\n%s", diff)
 	}
-	_, err := lab.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{NextToken: aws.String("%%%")})
+	_, err := env.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{NextToken: aws.String("%%%")})
 	if apiCode(err) != "InvalidNextToken" {
 		t.Errorf("bad token: %v", err)
 	}
@@ -304,72 +304,72 @@ func TestPagesSurviveChanges(t *testing.T) {
 
 func TestDryRunsOfEverything(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
+	env := newEC2Env(t)
 	yes := aws.Bool(true)
-	lab.template("t", nil)
-	i := lab.launch(onDemand, "m5.large/a")
+	env.createTemplate("t", nil)
+	i := env.launch(onDemand, "m5.large/a")
 	for action, run := range map[string]func() error{
 		"DescribeInstanceTypes": func() error {
-			_, err := lab.ec2.DescribeInstanceTypes(t.Context(), &ec2.DescribeInstanceTypesInput{DryRun: yes})
+			_, err := env.ec2.DescribeInstanceTypes(t.Context(), &ec2.DescribeInstanceTypesInput{DryRun: yes})
 			return err
 		},
 		"DescribeInstanceTypeOfferings": func() error {
-			_, err := lab.ec2.DescribeInstanceTypeOfferings(t.Context(), &ec2.DescribeInstanceTypeOfferingsInput{DryRun: yes})
+			_, err := env.ec2.DescribeInstanceTypeOfferings(t.Context(), &ec2.DescribeInstanceTypeOfferingsInput{DryRun: yes})
 			return err
 		},
 		"DescribeSpotPriceHistory": func() error {
-			_, err := lab.ec2.DescribeSpotPriceHistory(t.Context(), &ec2.DescribeSpotPriceHistoryInput{DryRun: yes})
+			_, err := env.ec2.DescribeSpotPriceHistory(t.Context(), &ec2.DescribeSpotPriceHistoryInput{DryRun: yes})
 			return err
 		},
 		"DescribeSubnets": func() error {
-			_, err := lab.ec2.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{DryRun: yes})
+			_, err := env.ec2.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{DryRun: yes})
 			return err
 		},
 		"DescribeSecurityGroups": func() error {
-			_, err := lab.ec2.DescribeSecurityGroups(t.Context(), &ec2.DescribeSecurityGroupsInput{DryRun: yes})
+			_, err := env.ec2.DescribeSecurityGroups(t.Context(), &ec2.DescribeSecurityGroupsInput{DryRun: yes})
 			return err
 		},
 		"DescribeImages": func() error {
-			_, err := lab.ec2.DescribeImages(t.Context(), &ec2.DescribeImagesInput{DryRun: yes})
+			_, err := env.ec2.DescribeImages(t.Context(), &ec2.DescribeImagesInput{DryRun: yes})
 			return err
 		},
 		"DescribeInstances": func() error {
-			_, err := lab.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{DryRun: yes})
+			_, err := env.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{DryRun: yes})
 			return err
 		},
 		"DescribeLaunchTemplates": func() error {
-			_, err := lab.ec2.DescribeLaunchTemplates(t.Context(), &ec2.DescribeLaunchTemplatesInput{DryRun: yes})
+			_, err := env.ec2.DescribeLaunchTemplates(t.Context(), &ec2.DescribeLaunchTemplatesInput{DryRun: yes})
 			return err
 		},
 		"CreateLaunchTemplate": func() error {
-			_, err := lab.ec2.CreateLaunchTemplate(t.Context(), &ec2.CreateLaunchTemplateInput{DryRun: yes, LaunchTemplateName: aws.String("x"), LaunchTemplateData: &types.RequestLaunchTemplateData{}})
+			_, err := env.ec2.CreateLaunchTemplate(t.Context(), &ec2.CreateLaunchTemplateInput{DryRun: yes, LaunchTemplateName: aws.String("x"), LaunchTemplateData: &types.RequestLaunchTemplateData{}})
 			return err
 		},
 		"DeleteLaunchTemplate": func() error {
-			_, err := lab.ec2.DeleteLaunchTemplate(t.Context(), &ec2.DeleteLaunchTemplateInput{DryRun: yes, LaunchTemplateName: aws.String("t")})
+			_, err := env.ec2.DeleteLaunchTemplate(t.Context(), &ec2.DeleteLaunchTemplateInput{DryRun: yes, LaunchTemplateName: aws.String("t")})
 			return err
 		},
 		"TerminateInstances": func() error {
-			_, err := lab.ec2.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{DryRun: yes, InstanceIds: []string{i}})
+			_, err := env.ec2.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{DryRun: yes, InstanceIds: []string{i}})
 			return err
 		},
 		"CreateTags": func() error {
-			_, err := lab.ec2.CreateTags(t.Context(), &ec2.CreateTagsInput{DryRun: yes, Resources: []string{i}, Tags: []types.Tag{{Key: aws.String("a"), Value: aws.String("b")}}})
+			_, err := env.ec2.CreateTags(t.Context(), &ec2.CreateTagsInput{DryRun: yes, Resources: []string{i}, Tags: []types.Tag{{Key: aws.String("a"), Value: aws.String("b")}}})
 			return err
 		},
-		"RunInstances": func() error { _, err := lab.ec2.RunInstances(t.Context(), runInput(true)); return err },
+		"RunInstances": func() error { _, err := env.ec2.RunInstances(t.Context(), runInput(true)); return err },
 	} {
-		lab.control(http.MethodPut, "permissions", `[]`)
+		env.callControlAPI(http.MethodPut, "permissions", `[]`)
 		if err := run(); apiCode(err) != "DryRunOperation" {
 			t.Errorf("%s: %v, want DryRunOperation", action, err)
 		}
-		lab.control(http.MethodPut, "permissions", `[{"action":"ec2:`+action+`","deny":true}]`)
+		env.callControlAPI(http.MethodPut, "permissions", `[{"action":"ec2:`+action+`","deny":true}]`)
 		if err := run(); apiCode(err) != "UnauthorizedOperation" {
 			t.Errorf("%s: %v, want UnauthorizedOperation", action, err)
 		}
 	}
-	lab.control(http.MethodPut, "permissions", `[]`)
-	lab.wantState(i, types.InstanceStateNamePending)
+	env.callControlAPI(http.MethodPut, "permissions", `[]`)
+	env.wantState(i, types.InstanceStateNamePending)
 }
 
 func runInput(dryRun bool) *ec2.RunInstancesInput {
@@ -382,8 +382,8 @@ func runInput(dryRun bool) *ec2.RunInstancesInput {
 
 func TestTrust_D03_TwoSecurityGroupsAreFoundByTheirTag(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	out, err := lab.ec2.DescribeSecurityGroups(t.Context(), &ec2.DescribeSecurityGroupsInput{Filters: ec2FilterOf("tag:karpenter.sh/discovery", "sandbox")})
+	env := newEC2Env(t)
+	out, err := env.ec2.DescribeSecurityGroups(t.Context(), &ec2.DescribeSecurityGroupsInput{Filters: ec2FilterOf("tag:karpenter.sh/discovery", "sandbox")})
 	if err != nil || len(out.SecurityGroups) != 2 {
 		t.Errorf("groups %+v, %v", out, err)
 	}

@@ -58,13 +58,13 @@ type fleetOverride struct {
 func (e *Emulator) createFleet(c *call) (any, error) {
 	var answer *fleetAnswer
 	var wait Duration
-	err := c.locked(func(*Model) error {
+	err := c.runLocked(func(*Model) error {
 		var err error
-		answer, err = e.fleet(c)
+		answer, err = e.createFleetInstances(c)
 		if wait = e.ec2().Timing.FleetAnswer; wait > 0 {
-			wait = e.hastened(wait)
+			wait = e.scaledDuration(wait)
 		}
-		e.touch()
+		e.notifyChange()
 		return err
 	})
 	if err != nil {
@@ -81,8 +81,8 @@ func (e *Emulator) createFleet(c *call) (any, error) {
 	return answer, nil
 }
 
-// fleet does what CreateFleet requests. The emulator must be locked.
-func (e *Emulator) fleet(c *call) (*fleetAnswer, error) {
+// createFleetInstances does what CreateFleet requests. The emulator must be locked.
+func (e *Emulator) createFleetInstances(c *call) (*fleetAnswer, error) {
 	if kind := c.Form.String("Type"); kind != "instant" {
 		return nil, wire.Errorf("InvalidParameter", "Fleets of type '%s' are not emulated; only instant ones are", kind)
 	}
@@ -101,7 +101,7 @@ func (e *Emulator) fleet(c *call) (*fleetAnswer, error) {
 		}
 		return nil, errDryRun()
 	}
-	if old, err := e.remembered(c); err != nil {
+	if old, err := e.findClientToken(c); err != nil {
 		return nil, err
 	} else if old != nil && old.Fleet != nil {
 		return old.Fleet, nil
@@ -115,9 +115,9 @@ func (e *Emulator) fleet(c *call) (*fleetAnswer, error) {
 	answer := &fleetAnswer{ID: e.nextID("fleet-")}
 	run := &fleetRun{emu: e, call: c, answer: answer, problems: make([]error, len(pools)), pools: pools, left: target}
 	run.check(denied)
-	run.fill()
-	run.report()
-	e.remember(c, clientToken{Fleet: answer})
+	run.fillFromPools()
+	run.reportErrors()
+	e.storeClientToken(c, clientToken{Fleet: answer})
 	return answer, nil
 }
 
@@ -138,7 +138,7 @@ func (e *Emulator) poolsOfFleet(c *call) ([]*launchPool, error) {
 		if err != nil {
 			return nil, err
 		}
-		data, version := t.form(), spec.String("Version")
+		data, version := t.dataForm(), spec.String("Version")
 		if !oneVersion(version) {
 			return nil, versionNotFound(version, t)
 		}
@@ -176,20 +176,20 @@ func (r *fleetRun) check(denied error) {
 			err = denied
 		}
 		if err == nil {
-			err = r.emu.offered(p)
+			err = r.emu.checkOffered(p)
 		}
 		if err == nil {
-			err = r.emu.room(r.call, p)
+			err = r.emu.checkPoolCapacity(r.call, p)
 		}
 		r.problems[n] = err
 	}
 }
 
-// fill launches from the best pool until it is full, then from the next.
-func (r *fleetRun) fill() {
-	strategy := r.strategy()
+// fillFromPools launches from the best pool until it is full, then from the next.
+func (r *fleetRun) fillFromPools() {
+	strategy := r.allocationStrategy()
 	var skipped []int
-	for _, n := range r.order(strategy) {
+	for _, n := range r.rankPools(strategy) {
 		p := r.pools[n]
 		if r.problems[n] != nil || r.left == 0 {
 			continue
@@ -218,7 +218,7 @@ func (r *fleetRun) launch(p *launchPool) error {
 	item := fleetInstance{Pool: poolItem(p), Lifecycle: lifecycleItem(p), Type: p.instanceType, Platform: p.image.Platform}
 	launch := ""
 	for r.left > 0 {
-		if err = r.emu.room(r.call, p); err != nil {
+		if err = r.emu.checkPoolCapacity(r.call, p); err != nil {
 			break
 		}
 		if launch == "" {
@@ -233,7 +233,7 @@ func (r *fleetRun) launch(p *launchPool) error {
 	return err
 }
 
-func (r *fleetRun) strategy() string {
+func (r *fleetRun) allocationStrategy() string {
 	form := r.call.Form
 	if r.pools[0].market == capacitySpot {
 		return cmp.Or(form.String("SpotOptions.AllocationStrategy"), "lowest-price")
@@ -241,8 +241,8 @@ func (r *fleetRun) strategy() string {
 	return cmp.Or(form.String("OnDemandOptions.AllocationStrategy"), "lowest-price")
 }
 
-// order ranks pools by price or priority; equal ones stay as they were requested.
-func (r *fleetRun) order(strategy string) []int {
+// rankPools ranks pools by price or priority; equal ones stay as they were requested.
+func (r *fleetRun) rankPools(strategy string) []int {
 	rank := make([]float64, len(r.pools))
 	order := make([]int, len(r.pools))
 	for n, p := range r.pools {
@@ -266,8 +266,8 @@ func (r *fleetRun) order(strategy string) []int {
 	return order
 }
 
-// report lists one error for each distinct pool that had one.
-func (r *fleetRun) report() {
+// reportErrors lists one error for each distinct pool that had one.
+func (r *fleetRun) reportErrors() {
 	for n, p := range r.pools {
 		problem, ok := errors.AsType[*wire.Error](r.problems[n])
 		if !ok {

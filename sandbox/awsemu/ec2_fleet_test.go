@@ -109,20 +109,20 @@ func TestCreateFleetChoosesPools(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			lab := newEC2Lab(t)
-			lab.template("t", nil)
+			env := newEC2Env(t)
+			env.createTemplate("t", nil)
 			for path, body := range tc.setup {
 				method := http.MethodPut
 				if path == "ice" {
 					method = http.MethodPost
 				}
-				lab.control(method, path, body)
+				env.callControlAPI(method, path, body)
 			}
 			in := fleetInput(tc.market, tc.count, tc.offers...)
 			if tc.change != nil {
 				tc.change(in)
 			}
-			out := lab.fleet(in)
+			out := env.createFleet(in)
 			if diff := cmp.Diff(tc.want, fleetSummary(out)); diff != "" {
 				t.Errorf("fleet (-want +got):\n%s", diff)
 			}
@@ -167,7 +167,7 @@ func TestCreateFleetReportsTemplateProblems(t *testing.T) {
 	}{
 		"image unknown":        {change: func(d *types.RequestLaunchTemplateData) { d.ImageId = aws.String("ami-0123") }, wantCode: "InvalidAMIID.NotFound"},
 		"image malformed":      {change: func(d *types.RequestLaunchTemplateData) { d.ImageId = aws.String("nonsense") }, wantCode: "InvalidAMIID.Malformed"},
-		"wrong architecture":   {change: func(d *types.RequestLaunchTemplateData) { d.ImageId = aws.String(image("arm64")) }, wantCode: "InvalidParameterValue", wantMessage: "architecture"},
+		"wrong architecture":   {change: func(d *types.RequestLaunchTemplateData) { d.ImageId = aws.String(imageOfArch("arm64")) }, wantCode: "InvalidParameterValue", wantMessage: "architecture"},
 		"profile unknown":      {change: func(d *types.RequestLaunchTemplateData) { d.IamInstanceProfile.Name = aws.String("nobody") }, wantCode: "InvalidParameterValue", wantMessage: "iamInstanceProfile.name is invalid"},
 		"group unknown":        {change: func(d *types.RequestLaunchTemplateData) { d.NetworkInterfaces[0].Groups = []string{"sg-1"} }, wantCode: "InvalidGroup.NotFound"},
 		"group of another vpc": {change: func(d *types.RequestLaunchTemplateData) { d.NetworkInterfaces[0].Groups = []string{"sg-other"} }, wantCode: "InvalidParameter", wantMessage: "different networks"},
@@ -194,14 +194,14 @@ func TestCreateFleetReportsTemplateProblems(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			lab := newEC2Lab(t)
-			lab.control(http.MethodPut, "groups", `[{"id":"sg-other","vpc":"vpc-other"}]`)
-			lab.template("t", tc.change)
+			env := newEC2Env(t)
+			env.callControlAPI(http.MethodPut, "groups", `[{"id":"sg-other","vpc":"vpc-other"}]`)
+			env.createTemplate("t", tc.change)
 			text := tc.offer
 			if text == "" {
 				text = "m5.large/a"
 			}
-			out := lab.fleet(fleetInput(onDemand, 1, text))
+			out := env.createFleet(fleetInput(onDemand, 1, text))
 			if len(out.Instances) > 0 || len(out.Errors) != 1 {
 				t.Fatalf("got %v, want one error", fleetSummary(out))
 			}
@@ -265,14 +265,14 @@ func TestCreateFleetRefusesTheWholeCall(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			lab := newEC2Lab(t)
-			lab.template("t", nil)
+			env := newEC2Env(t)
+			env.createTemplate("t", nil)
 			in := fleetInput(onDemand, 1, "m5.large/a")
 			tc.change(in)
-			if _, err := lab.ec2.CreateFleet(t.Context(), in); apiCode(err) != tc.want {
+			if _, err := env.ec2.CreateFleet(t.Context(), in); apiCode(err) != tc.want {
 				t.Errorf("error %v, want %s", err, tc.want)
 			}
-			if n := len(lab.emu.Instances()); n != 0 {
+			if n := len(env.emu.Instances()); n != 0 {
 				t.Errorf("%d instances were launched", n)
 			}
 		})
@@ -284,11 +284,11 @@ func TestCreateFleetNeedsMorePermissions(t *testing.T) {
 	for _, action := range []string{"ec2:CreateFleet", "ec2:RunInstances", "ec2:CreateTags", "iam:PassRole"} {
 		t.Run(action, func(t *testing.T) {
 			t.Parallel()
-			lab := newEC2Lab(t)
-			lab.template("t", nil)
-			lab.control(http.MethodPut, "permissions", `[{"action":"`+action+`","deny":true}]`)
+			env := newEC2Env(t)
+			env.createTemplate("t", nil)
+			env.callControlAPI(http.MethodPut, "permissions", `[{"action":"`+action+`","deny":true}]`)
 			in := fleetInput(spot, 1, "m5.large/a")
-			out, err := lab.ec2.CreateFleet(t.Context(), in)
+			out, err := env.ec2.CreateFleet(t.Context(), in)
 			if action == "ec2:CreateFleet" {
 				if apiCode(err) != "UnauthorizedOperation" {
 					t.Fatalf("error %v, want UnauthorizedOperation", err)
@@ -297,7 +297,7 @@ func TestCreateFleetNeedsMorePermissions(t *testing.T) {
 				t.Fatalf("got %v, %v; want an error that names %s", out, err, action)
 			}
 			in.DryRun = aws.Bool(true)
-			if _, err := lab.ec2.CreateFleet(t.Context(), in); apiCode(err) != "UnauthorizedOperation" {
+			if _, err := env.ec2.CreateFleet(t.Context(), in); apiCode(err) != "UnauthorizedOperation" {
 				t.Errorf("dry run: %v, want UnauthorizedOperation", err)
 			}
 		})
@@ -306,16 +306,16 @@ func TestCreateFleetNeedsMorePermissions(t *testing.T) {
 
 func TestUnsupportedInZone(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	name, zone := lab.somethingNotEverywhere("x86_64")
-	lab.template("t", nil)
-	if got := fleetSummary(lab.fleet(fleetInput(onDemand, 1, name+"/"+zone))); !slices.Equal(got, []string{"Unsupported " + name + "/" + zone}) {
+	env := newEC2Env(t)
+	name, zone := env.somethingNotEverywhere("x86_64")
+	env.createTemplate("t", nil)
+	if got := fleetSummary(env.createFleet(fleetInput(onDemand, 1, name+"/"+zone))); !slices.Equal(got, []string{"Unsupported " + name + "/" + zone}) {
 		t.Errorf("got %v, want Unsupported", got)
 	}
 }
 
 // somethingNotEverywhere finds a type that a zone does not offer.
-func (l *ec2Lab) somethingNotEverywhere(arch string) (name, zone string) {
+func (l *ec2Env) somethingNotEverywhere(arch string) (name, zone string) {
 	l.Helper()
 	for _, name := range l.emu.Catalogue().Names() {
 		for i, zone := range []string{"a", "b", "c"} {
@@ -330,12 +330,12 @@ func (l *ec2Lab) somethingNotEverywhere(arch string) (name, zone string) {
 
 func TestSpreadGroupsTakeSevenPerZone(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	lab.control(http.MethodPut, "placement-groups", `[{"id":"pg-spread","strategy":"spread"}]`)
-	lab.template("t", func(d *types.RequestLaunchTemplateData) {
+	env := newEC2Env(t)
+	env.callControlAPI(http.MethodPut, "placement-groups", `[{"id":"pg-spread","strategy":"spread"}]`)
+	env.createTemplate("t", func(d *types.RequestLaunchTemplateData) {
 		d.Placement = &types.LaunchTemplatePlacementRequest{GroupId: aws.String("pg-spread")}
 	})
-	out := lab.fleet(fleetInput(onDemand, 9, "m5.large/a", "m5.large/b"))
+	out := env.createFleet(fleetInput(onDemand, 9, "m5.large/a", "m5.large/b"))
 	if diff := cmp.Diff([]string{"m5.large/a=7", "m5.large/b=2", "InsufficientInstanceCapacity m5.large/a"}, fleetSummary(out)); diff != "" {
 		t.Fatalf("fleet (-want +got):\n%s", diff)
 	}
@@ -346,19 +346,19 @@ func TestSpreadGroupsTakeSevenPerZone(t *testing.T) {
 
 func TestReservationsFillUpAndAreReleased(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
+	env := newEC2Env(t)
 	id := stableID("cr-", "targeted")
-	lab.template("t", reserve(id))
-	out := lab.fleet(fleetInput(onDemand, 4, "m5.large/a"))
+	env.createTemplate("t", reserve(id))
+	out := env.createFleet(fleetInput(onDemand, 4, "m5.large/a"))
 	if diff := cmp.Diff([]string{"m5.large/a=3", "ReservationCapacityExceeded m5.large/a"}, fleetSummary(out)); diff != "" {
 		t.Fatalf("fleet (-want +got):\n%s", diff)
 	}
-	i := lab.describe(fleetIDs(out)[0])
+	i := env.describe(fleetIDs(out)[0])
 	if *i.CapacityReservationId != id || i.CapacityReservationSpecification.CapacityReservationPreference != "capacity-reservations-only" || i.InstanceLifecycle != "" {
 		t.Errorf("instance %+v", i)
 	}
 	available := func() int32 {
-		out, err := lab.ec2.DescribeCapacityReservations(t.Context(), &ec2.DescribeCapacityReservationsInput{CapacityReservationIds: []string{id}})
+		out, err := env.ec2.DescribeCapacityReservations(t.Context(), &ec2.DescribeCapacityReservationsInput{CapacityReservationIds: []string{id}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -367,7 +367,7 @@ func TestReservationsFillUpAndAreReleased(t *testing.T) {
 	if n := available(); n != 0 {
 		t.Errorf("%d are available, want 0", n)
 	}
-	lab.control(http.MethodPost, "kill", `{"instance":"`+*i.InstanceId+`"}`)
+	env.callControlAPI(http.MethodPost, "kill", `{"instance":"`+*i.InstanceId+`"}`)
 	if n := available(); n != 1 {
 		t.Errorf("%d are available after an instance died, want 1", n)
 	}
@@ -375,32 +375,32 @@ func TestReservationsFillUpAndAreReleased(t *testing.T) {
 
 func TestReservedMarkets(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	lab.control(http.MethodPut, "reservations", `[
+	env := newEC2Env(t)
+	env.callControlAPI(http.MethodPut, "reservations", `[
 		{"id":"cr-b","instanceType":"m5.large","zone":"eu-west-1a","total":1,"available":1,"type":"capacity-block","end":"2030-01-02T00:00:00Z"},
 		{"id":"cr-i","instanceType":"m5.large","zone":"eu-west-1b","total":1,"available":1,"interruptible":true},
 		{"id":"cr-o","instanceType":"m5.large","zone":"eu-west-1c","total":1,"available":1,"match":"open"}]`)
-	lab.template("t", reserve("cr-b"))
-	block := lab.describe(lab.launch(types.DefaultTargetCapacityTypeCapacityBlock, "m5.large/a"))
+	env.createTemplate("t", reserve("cr-b"))
+	block := env.describe(env.launch(types.DefaultTargetCapacityTypeCapacityBlock, "m5.large/a"))
 	if block.InstanceLifecycle != types.InstanceLifecycleTypeCapacityBlock || *block.CapacityReservationId != "cr-b" {
 		t.Errorf("block %+v", block)
 	}
-	lab.control(http.MethodDelete, "launch-templates/"+lab.templateID("t"), "")
-	lab.template("t", reserve("cr-i"))
-	interruptible := lab.describe(lab.launch("reserved-capacity", "m5.large/b"))
+	env.callControlAPI(http.MethodDelete, "launch-templates/"+env.templateID("t"), "")
+	env.createTemplate("t", reserve("cr-i"))
+	interruptible := env.describe(env.launch("reserved-capacity", "m5.large/b"))
 	if interruptible.InstanceLifecycle != "interruptible-capacity-reservation" {
 		t.Errorf("interruptible %+v", interruptible)
 	}
-	lab.control(http.MethodDelete, "launch-templates/"+lab.templateID("t"), "")
-	lab.template("t", nil)
-	out := lab.fleet(fleetInput(onDemand, 2, "m5.large/c"))
-	open, plain := lab.describe(fleetIDs(out)[0]), lab.describe(fleetIDs(out)[1])
+	env.callControlAPI(http.MethodDelete, "launch-templates/"+env.templateID("t"), "")
+	env.createTemplate("t", nil)
+	out := env.createFleet(fleetInput(onDemand, 2, "m5.large/c"))
+	open, plain := env.describe(fleetIDs(out)[0]), env.describe(fleetIDs(out)[1])
 	if aws.ToString(open.CapacityReservationId) != "cr-o" || open.CapacityReservationSpecification == nil || plain.CapacityReservationId != nil {
 		t.Errorf("open %v, then %v", open.CapacityReservationId, plain.CapacityReservationId)
 	}
 }
 
-func (l *ec2Lab) templateID(name string) string {
+func (l *ec2Env) templateID(name string) string {
 	l.Helper()
 	out, err := l.ec2.DescribeLaunchTemplates(l.Context(), &ec2.DescribeLaunchTemplatesInput{LaunchTemplateNames: []string{name}})
 	if err != nil {
@@ -411,14 +411,14 @@ func (l *ec2Lab) templateID(name string) string {
 
 func TestPartitionsAreFilledEvenly(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
+	env := newEC2Env(t)
 	group := stableID("pg-", "partitions")
-	lab.template("t", func(d *types.RequestLaunchTemplateData) {
+	env.createTemplate("t", func(d *types.RequestLaunchTemplateData) {
 		d.Placement = &types.LaunchTemplatePlacementRequest{GroupId: &group, Tenancy: types.TenancyDedicated}
 	})
 	count := map[int32]int{}
-	for _, id := range fleetIDs(lab.fleet(fleetInput(onDemand, 6, "m5.large/a"))) {
-		p := lab.describe(id).Placement
+	for _, id := range fleetIDs(env.createFleet(fleetInput(onDemand, 6, "m5.large/a"))) {
+		p := env.describe(id).Placement
 		count[*p.PartitionNumber]++
 		if *p.GroupId != group || p.GroupName == nil || p.Tenancy != types.TenancyDedicated {
 			t.Errorf("placement %+v", p)
@@ -427,36 +427,36 @@ func TestPartitionsAreFilledEvenly(t *testing.T) {
 	if diff := cmp.Diff(map[int32]int{1: 2, 2: 2, 3: 2}, count); diff != "" {
 		t.Errorf("partitions (-want +got):\n%s", diff)
 	}
-	lab.control(http.MethodDelete, "launch-templates/"+lab.templateID("t"), "")
-	lab.template("t", func(d *types.RequestLaunchTemplateData) {
+	env.callControlAPI(http.MethodDelete, "launch-templates/"+env.templateID("t"), "")
+	env.createTemplate("t", func(d *types.RequestLaunchTemplateData) {
 		d.Placement = &types.LaunchTemplatePlacementRequest{GroupId: &group, PartitionNumber: aws.Int32(2)}
 	})
-	if p := lab.describe(lab.launch(onDemand, "m5.large/a")).Placement; *p.PartitionNumber != 2 {
+	if p := env.describe(env.launch(onDemand, "m5.large/a")).Placement; *p.PartitionNumber != 2 {
 		t.Errorf("partition %d, want 2", *p.PartitionNumber)
 	}
 }
 
 func TestCapacityBlocksEnd(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	lab.control(http.MethodPut, "reservations", `[{"id":"cr-b","instanceType":"m5.large","zone":"eu-west-1a","total":1,"available":1,"type":"capacity-block","end":"2030-01-01T02:00:00Z"}]`)
-	lab.template("t", reserve("cr-b"))
-	id := lab.launch(types.DefaultTargetCapacityTypeCapacityBlock, "m5.large/a")
-	lab.advance(90*time.Minute - time.Second)
-	lab.wantState(id, types.InstanceStateNameRunning)
-	lab.advance(time.Second)
-	lab.wantState(id, types.InstanceStateNameShuttingDown)
+	env := newEC2Env(t)
+	env.callControlAPI(http.MethodPut, "reservations", `[{"id":"cr-b","instanceType":"m5.large","zone":"eu-west-1a","total":1,"available":1,"type":"capacity-block","end":"2030-01-01T02:00:00Z"}]`)
+	env.createTemplate("t", reserve("cr-b"))
+	id := env.launch(types.DefaultTargetCapacityTypeCapacityBlock, "m5.large/a")
+	env.advanceClock(90*time.Minute - time.Second)
+	env.wantState(id, types.InstanceStateNameRunning)
+	env.advanceClock(time.Second)
+	env.wantState(id, types.InstanceStateNameShuttingDown)
 }
 
 func TestFleetsAnswerAfterAWhile(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	lab.template("t", nil)
-	lab.control(http.MethodPut, "timing", `{"fleetAnswer":"1h"}`)
-	lab.clock.Set(ec2Start, 1) // it runs, but the wall below it stands still
-	changed, done := lab.emu.Changed(), make(chan error, 1)
+	env := newEC2Env(t)
+	env.createTemplate("t", nil)
+	env.callControlAPI(http.MethodPut, "timing", `{"fleetAnswer":"1h"}`)
+	env.clock.Set(ec2Start, 1) // it runs, but the wall below it stands still
+	changed, done := env.emu.Changed(), make(chan error, 1)
 	go func() {
-		_, err := lab.ec2.CreateFleet(t.Context(), fleetInput(onDemand, 1, "m5.large/a"))
+		_, err := env.ec2.CreateFleet(t.Context(), fleetInput(onDemand, 1, "m5.large/a"))
 		done <- err
 	}()
 	<-changed
@@ -465,10 +465,10 @@ func TestFleetsAnswerAfterAWhile(t *testing.T) {
 		t.Fatalf("the fleet answered at once: %v", err)
 	default:
 	}
-	if n := len(lab.emu.Instances()); n != 1 {
+	if n := len(env.emu.Instances()); n != 1 {
 		t.Errorf("%d instances before the answer, want 1", n)
 	}
-	lab.clock.Advance(time.Hour)
+	env.clock.Advance(time.Hour)
 	if err := <-done; err != nil {
 		t.Error(err)
 	}

@@ -21,8 +21,8 @@ type GroupRule struct {
 	Tags        map[string]string `json:"tags,omitempty"`
 }
 
-// same compares what traffic two rules are about.
-func (r GroupRule) same(other GroupRule) bool {
+// sameTraffic compares what traffic two rules are about.
+func (r GroupRule) sameTraffic(other GroupRule) bool {
 	return r.Egress == other.Egress && r.Protocol == other.Protocol && r.From == other.From && r.To == other.To && r.CIDR == other.CIDR && r.CIDR6 == other.CIDR6 && r.Group == other.Group
 }
 
@@ -61,8 +61,8 @@ func (e *Emulator) groupRuleItem(g *SecurityGroup, id string) groupRuleItem {
 	return item
 }
 
-// rulesAsked are the rules that a call describes by their traffic.
-func rulesAsked(c *call) []GroupRule {
+// requestedRules are the rules that a call describes by their traffic.
+func requestedRules(c *call) []GroupRule {
 	egress := strings.HasSuffix(c.Action, "Egress")
 	var out []GroupRule
 	for _, p := range append(c.Form.List("IpPermissions"), c.Form) {
@@ -91,7 +91,7 @@ func rulesAsked(c *call) []GroupRule {
 }
 
 func (e *Emulator) authorizeRules(c *call) (any, error) {
-	g, err := e.groupAsked(c)
+	g, err := e.requestedGroup(c)
 	if err != nil {
 		return nil, err
 	}
@@ -99,10 +99,10 @@ func (e *Emulator) authorizeRules(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	asked := rulesAsked(c)
+	asked := requestedRules(c)
 	for _, rule := range asked {
 		for _, have := range g.Rules {
-			if have.same(rule) {
+			if have.sameTraffic(rule) {
 				return nil, wire.Errorf("InvalidPermission.Duplicate", "the specified rule \"peer: %s%s%s, %s, from port: %d, to port: %d, ALLOW\" already exists", rule.CIDR, rule.CIDR6, rule.Group, rule.Protocol, rule.From, rule.To)
 			}
 		}
@@ -123,11 +123,11 @@ func (e *Emulator) authorizeRules(c *call) (any, error) {
 // revokeRules removes rules by id or by their traffic. The ones that a group is born with are not kept here, so that a rule
 // which is not known by its traffic is no error.
 func (e *Emulator) revokeRules(c *call) (any, error) {
-	g, err := e.groupAsked(c)
+	g, err := e.requestedGroup(c)
 	if err != nil {
 		return nil, err
 	}
-	ids, asked := c.Form.Strings("SecurityGroupRuleId"), rulesAsked(c)
+	ids, asked := c.Form.Strings("SecurityGroupRuleId"), requestedRules(c)
 	for _, id := range ids {
 		if _, found := g.Rules[id]; !found {
 			return nil, groupRuleNotFound(id)
@@ -135,7 +135,7 @@ func (e *Emulator) revokeRules(c *call) (any, error) {
 	}
 	left := maps.Clone(g.Rules)
 	maps.DeleteFunc(left, func(id string, have *GroupRule) bool {
-		return slices.Contains(ids, id) || slices.ContainsFunc(asked, have.same)
+		return slices.Contains(ids, id) || slices.ContainsFunc(asked, have.sameTraffic)
 	})
 	g.Rules = left
 	return returnAnswer{Return: true}, nil
@@ -154,7 +154,7 @@ func (e *Emulator) describeGroupRules(c *call) (any, error) {
 	var list []groupRuleItem
 	for _, g := range e.ec2().Groups {
 		for id, rule := range g.Rules {
-			if selected(ids, id) && filters.match(rule.Tags, map[string]string{"group-id": g.ID, "security-group-rule-id": id}) {
+			if isSelected(ids, id) && filters.matchTags(rule.Tags, map[string]string{"group-id": g.ID, "security-group-rule-id": id}) {
 				list = append(list, e.groupRuleItem(g, id))
 			}
 		}

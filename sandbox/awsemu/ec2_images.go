@@ -224,7 +224,7 @@ func (e *Emulator) describeImages(c *call) (any, error) {
 		if len(ids) > 0 && !slices.Contains(ids, image.ID) || len(owners) > 0 && !e.ownedBy(image, owners) {
 			continue
 		}
-		if filters.match(image.Tags, map[string]string{
+		if filters.matchTags(image.Tags, map[string]string{
 			"image-id": image.ID, "name": image.Name, "state": image.State, "architecture": image.Architecture, "owner-id": image.Owner,
 		}) {
 			list = append(list, image)
@@ -240,7 +240,7 @@ func (e *Emulator) describeImages(c *call) (any, error) {
 		if !i.Deprecated.IsZero() {
 			item.Deprecated = wire.Time(i.Deprecated)
 		}
-		for _, d := range i.devices() {
+		for _, d := range i.blockDevices() {
 			item.Devices = append(item.Devices, imageDeviceItem{
 				Name: d.Name, EBS: imageDiskItem{Size: d.SizeGiB, Type: d.Type, Snapshot: stableID("snap-", i.ID+d.Name), Delete: true},
 			})

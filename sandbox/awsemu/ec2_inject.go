@@ -37,7 +37,7 @@ func (e *Emulator) registerEC2Injections() {
 	for name, run := range map[string]func(*controlRequest, injection, *Instance) error{
 		"interrupt": e.injectInterruption,
 		"rebalance": func(r *controlRequest, _ injection, i *Instance) error {
-			e.publish(r.now, EventRebalance, []string{e.arn("ec2", "instance/"+i.ID)}, map[string]string{"instance-id": i.ID})
+			e.publishEvent(r.now, EventRebalance, []string{e.accountARN("ec2", "instance/"+i.ID)}, map[string]string{"instance-id": i.ID})
 			return nil
 		},
 		"health":                e.injectHealth,
@@ -45,14 +45,14 @@ func (e *Emulator) registerEC2Injections() {
 		"stop":                  func(r *controlRequest, _ injection, i *Instance) error { e.stop(r.now, i); return nil },
 		"kill": func(r *controlRequest, _ injection, i *Instance) error {
 			if i.State != stateShuttingDown {
-				i.because(r.now, "Server.InternalError", "Server.InternalError: the host failed")
+				i.setStateReason(r.now, "Server.InternalError", "Server.InternalError: the host failed")
 			}
-			e.end(r.now, i)
+			e.terminateInstance(r.now, i)
 			return nil
 		},
 		"status-check": e.injectStatus,
 	} {
-		e.controls[name] = control{http.MethodPost: func(r *controlRequest) (any, error) { return e.inject(r, run) }}
+		e.controls[name] = control{http.MethodPost: func(r *controlRequest) (any, error) { return e.injectFault(r, run) }}
 	}
 	e.controls["status-check"][http.MethodPut] = e.controls["status-check"][http.MethodPost]
 	e.controls["status-check"][http.MethodGet] = func(*controlRequest) (any, error) { return e.ec2().StatusChecks, nil }
@@ -62,8 +62,8 @@ func (e *Emulator) registerEC2Injections() {
 	}
 }
 
-// inject runs an injection on the instance that the body names, or on all that it selects.
-func (e *Emulator) inject(r *controlRequest, run func(*controlRequest, injection, *Instance) error) (any, error) {
+// injectFault runs an injection on the instance that the body names, or on all that it selects.
+func (e *Emulator) injectFault(r *controlRequest, run func(*controlRequest, injection, *Instance) error) (any, error) {
 	var body injection
 	if err := r.decode(&body); err != nil {
 		return nil, err
@@ -74,13 +74,13 @@ func (e *Emulator) inject(r *controlRequest, run func(*controlRequest, injection
 	var targets []*Instance
 	if body.Instance != "" {
 		i := e.ec2().Instances[body.Instance]
-		if i == nil || !i.alive() {
+		if i == nil || !i.holdsResources() {
 			return nil, fmt.Errorf("instance: %q is not alive", body.Instance)
 		}
 		targets = []*Instance{i}
 	} else {
 		for _, i := range e.ec2().Instances {
-			if i.alive() && body.Selector.matches(i) {
+			if i.holdsResources() && body.Selector.matches(i) {
 				targets = append(targets, i)
 			}
 		}
@@ -105,14 +105,14 @@ func (e *Emulator) noticeEnd(now time.Time, body injection) time.Time {
 	if body.Notice != nil {
 		notice = *body.Notice
 	}
-	return now.Add(time.Duration(e.hastened(notice)))
+	return now.Add(time.Duration(e.scaledDuration(notice)))
 }
 
 func (e *Emulator) injectInterruption(r *controlRequest, body injection, i *Instance) error {
 	if i.CapacityType != capacitySpot {
 		return fmt.Errorf("instance: %s is no spot instance", i.ID)
 	}
-	e.warn(r.now, i, e.noticeEnd(r.now, body))
+	e.sendSpotWarning(r.now, i, e.noticeEnd(r.now, body))
 	return nil
 }
 
@@ -126,7 +126,7 @@ func (e *Emulator) injectReservationInterruption(r *controlRequest, body injecti
 
 // interruptReserved announces the end of an instance whose capacity is reclaimed.
 func (e *Emulator) interruptReserved(now time.Time, i *Instance, end time.Time) {
-	e.publish(now, EventReservationInterruption, []string{e.arn("ec2", "instance/"+i.ID)},
+	e.publishEvent(now, EventReservationInterruption, []string{e.accountARN("ec2", "instance/"+i.ID)},
 		map[string]string{"instance-id": i.ID, "instance-action": "terminate", "capacity-reservation-id": i.Reservation})
 	i.Interrupt = end
 }
@@ -138,7 +138,7 @@ func (e *Emulator) injectHealth(r *controlRequest, body injection, i *Instance) 
 		start = r.now.Add(24 * time.Hour)
 	}
 	format := func(t time.Time) string { return t.UTC().Format(time.RFC1123) }
-	e.publish(r.now, EventHealth, []string{i.ID}, map[string]any{
+	e.publishEvent(r.now, EventHealth, []string{i.ID}, map[string]any{
 		"eventArn": "arn:aws:health:" + e.fixture.Region + "::event/EC2/" + code + "/" + stableID("", i.ID+code),
 		"service":  "EC2", "eventTypeCode": code, "eventTypeCategory": "scheduledChange",
 		"startTime": format(start), "endTime": format(start.Add(time.Hour)),

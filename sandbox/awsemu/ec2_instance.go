@@ -99,8 +99,8 @@ type TagChange struct {
 	Delete bool      `json:"delete,omitempty"`
 }
 
-// alive reports whether the instance still holds what it took.
-func (i *Instance) alive() bool { return i.State != stateTerminated }
+// holdsResources reports whether the instance still holds what it took.
+func (i *Instance) holdsResources() bool { return i.State != stateTerminated }
 
 type stateItem struct {
 	Code int    `xml:"code"`
@@ -223,13 +223,13 @@ func (e *Emulator) instanceItem(i *Instance) instanceItem {
 		item.Preference = &preferenceItem{Preference: cmp.Or(i.Preference, "open")}
 	}
 	if i.Profile != "" {
-		profile, found := e.iam().Profiles[i.Profile]
+		profile, found := e.iamState().Profiles[i.Profile]
 		if !found { // deleted under the instance, which keeps its name
 			profile = InstanceProfile{Path: "/", ID: "AIPA" + strings.ToUpper(stableID("", i.Profile)[:16])}
 		}
-		item.Profile = &profileRef{ARN: e.arn("iam", "instance-profile"+profile.Path+i.Profile), ID: profile.ID}
+		item.Profile = &profileRef{ARN: e.accountARN("iam", "instance-profile"+profile.Path+i.Profile), ID: profile.ID}
 	}
-	if !i.alive() { // what it had is gone
+	if !i.holdsResources() { // what it had is gone
 		return item
 	}
 	item.PrivateDNS, item.PrivateIP, item.Subnet, item.VPC = i.PrivateDNS, i.PrivateIP, i.Subnet, i.VPC

@@ -13,15 +13,15 @@ import (
 
 func TestTrust_D03_AnInstanceShowsItsInterfaces(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	lab.template("t", func(d *types.RequestLaunchTemplateData) {
+	env := newEC2Env(t)
+	env.createTemplate("t", func(d *types.RequestLaunchTemplateData) {
 		d.NetworkInterfaces = []types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest{
 			{DeviceIndex: aws.Int32(0), InterfaceType: aws.String("efa"), Groups: []string{stableID("sg-", "nodes")}},
 			{DeviceIndex: aws.Int32(1), NetworkCardIndex: aws.Int32(1), InterfaceType: aws.String("efa-only"), Groups: []string{stableID("sg-", "nodes")}},
 		}
 	})
-	id := lab.launch(onDemand, "p4d.24xlarge/a")
-	i := lab.describe(id)
+	id := env.launch(onDemand, "p4d.24xlarge/a")
+	i := env.describe(id)
 	if len(i.NetworkInterfaces) != 2 {
 		t.Fatalf("%d interfaces", len(i.NetworkInterfaces))
 	}
@@ -33,24 +33,24 @@ func TestTrust_D03_AnInstanceShowsItsInterfaces(t *testing.T) {
 	if a := second.Attachment; a == nil || *a.DeviceIndex != 1 || *a.NetworkCardIndex != 1 || *second.InterfaceType != "efa-only" || second.PrivateIpAddress != nil {
 		t.Errorf("second interface %+v", second)
 	}
-	out, err := lab.ec2.DescribeNetworkInterfaces(t.Context(), &ec2.DescribeNetworkInterfacesInput{Filters: ec2FilterOf("attachment.instance-id", id)})
+	out, err := env.ec2.DescribeNetworkInterfaces(t.Context(), &ec2.DescribeNetworkInterfacesInput{Filters: ec2FilterOf("attachment.instance-id", id)})
 	if err != nil || len(out.NetworkInterfaces) != 2 || *out.NetworkInterfaces[0].Attachment.InstanceId != id || *out.NetworkInterfaces[0].AvailabilityZone != "eu-west-1a" {
 		t.Errorf("interfaces %+v, %v", out, err)
 	}
-	if _, err := lab.ec2.DescribeNetworkInterfaces(t.Context(), &ec2.DescribeNetworkInterfacesInput{NetworkInterfaceIds: []string{"eni-1"}}); apiCode(err) != "InvalidNetworkInterfaceID.NotFound" {
+	if _, err := env.ec2.DescribeNetworkInterfaces(t.Context(), &ec2.DescribeNetworkInterfacesInput{NetworkInterfaceIds: []string{"eni-1"}}); apiCode(err) != "InvalidNetworkInterfaceID.NotFound" {
 		t.Errorf("unknown interface: %v", err)
 	}
 }
 
 func TestTrust_D03_AnInstanceShowsItsMetadataOptions(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	lab.template("t", func(d *types.RequestLaunchTemplateData) {
+	env := newEC2Env(t)
+	env.createTemplate("t", func(d *types.RequestLaunchTemplateData) {
 		d.MetadataOptions = &types.LaunchTemplateInstanceMetadataOptionsRequest{
 			HttpTokens: types.LaunchTemplateHttpTokensStateOptional, HttpPutResponseHopLimit: aws.Int32(3), HttpProtocolIpv6: types.LaunchTemplateInstanceMetadataProtocolIpv6Enabled,
 		}
 	})
-	got := lab.describe(lab.launch(spot, "m5.large/a")).MetadataOptions
+	got := env.describe(env.launch(spot, "m5.large/a")).MetadataOptions
 	want := &types.InstanceMetadataOptionsResponse{
 		HttpEndpoint: "enabled", HttpProtocolIpv6: "enabled", HttpPutResponseHopLimit: aws.Int32(3), HttpTokens: "optional", InstanceMetadataTags: "disabled", State: "applied",
 	}
@@ -66,19 +66,19 @@ func ignoreSmithy() cmp.Option {
 
 func TestTrust_D03_AnInstanceSaysWhyItEnded(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	lab.template("t", nil)
-	ended, taken := lab.launch(spot, "m5.large/a"), lab.launch(spot, "m5.large/a")
-	if reason := lab.describe(ended).StateTransitionReason; aws.ToString(reason) != "" {
+	env := newEC2Env(t)
+	env.createTemplate("t", nil)
+	ended, taken := env.launch(spot, "m5.large/a"), env.launch(spot, "m5.large/a")
+	if reason := env.describe(ended).StateTransitionReason; aws.ToString(reason) != "" {
 		t.Errorf("alive because of %q", *reason)
 	}
-	if _, err := lab.ec2.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{ended}}); err != nil {
+	if _, err := env.ec2.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{ended}}); err != nil {
 		t.Fatal(err)
 	}
-	lab.control(http.MethodPost, "interrupt", `{"instance":"`+taken+`"}`)
-	lab.advance(3 * time.Minute)
+	env.callControlAPI(http.MethodPost, "interrupt", `{"instance":"`+taken+`"}`)
+	env.advanceClock(3 * time.Minute)
 	for id, want := range map[string]string{ended: "User initiated (2030-01-01 00:00:00 GMT)", taken: "Server.SpotInstanceTermination"} {
-		if got := aws.ToString(lab.describe(id).StateTransitionReason); got != want {
+		if got := aws.ToString(env.describe(id).StateTransitionReason); got != want {
 			t.Errorf("%s: %q, want %q", id, got, want)
 		}
 	}
@@ -86,45 +86,45 @@ func TestTrust_D03_AnInstanceSaysWhyItEnded(t *testing.T) {
 
 func TestTrust_D03_InstancesStopAndStart(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	lab.template("t", nil)
-	id, lent := lab.launch(onDemand, "m5.large/a"), lab.launch(spot, "m5.large/a")
-	lab.advance(time.Minute)
-	out, err := lab.ec2.StopInstances(t.Context(), &ec2.StopInstancesInput{InstanceIds: []string{id}})
+	env := newEC2Env(t)
+	env.createTemplate("t", nil)
+	id, lent := env.launch(onDemand, "m5.large/a"), env.launch(spot, "m5.large/a")
+	env.advanceClock(time.Minute)
+	out, err := env.ec2.StopInstances(t.Context(), &ec2.StopInstancesInput{InstanceIds: []string{id}})
 	if err != nil || out.StoppingInstances[0].CurrentState.Name != "stopping" || out.StoppingInstances[0].PreviousState.Name != "running" {
 		t.Fatalf("stop: %+v, %v", out, err)
 	}
 	start := func() error {
-		_, err := lab.ec2.StartInstances(t.Context(), &ec2.StartInstancesInput{InstanceIds: []string{id}})
+		_, err := env.ec2.StartInstances(t.Context(), &ec2.StartInstancesInput{InstanceIds: []string{id}})
 		return err
 	}
 	if code := apiCode(start()); code != "IncorrectInstanceState" {
 		t.Errorf("start while it stops: %s", code)
 	}
-	lab.advance(time.Minute)
-	lab.wantState(id, "stopped")
+	env.advanceClock(time.Minute)
+	env.wantState(id, "stopped")
 	if err := start(); err != nil {
 		t.Fatal(err)
 	}
-	lab.wantState(id, "pending")
-	lab.advance(time.Minute)
-	lab.wantState(id, "running")
-	if i := lab.describe(id); aws.ToString(i.StateTransitionReason) != "" || i.StateReason != nil || !i.LaunchTime.Equal(ec2Start.Add(2*time.Minute)) {
+	env.wantState(id, "pending")
+	env.advanceClock(time.Minute)
+	env.wantState(id, "running")
+	if i := env.describe(id); aws.ToString(i.StateTransitionReason) != "" || i.StateReason != nil || !i.LaunchTime.Equal(ec2Start.Add(2*time.Minute)) {
 		t.Errorf("started again: %+v", i)
 	}
-	if _, err := lab.ec2.StopInstances(t.Context(), &ec2.StopInstancesInput{InstanceIds: []string{lent}}); apiCode(err) != "UnsupportedOperation" {
+	if _, err := env.ec2.StopInstances(t.Context(), &ec2.StopInstancesInput{InstanceIds: []string{lent}}); apiCode(err) != "UnsupportedOperation" {
 		t.Errorf("stop a spot instance: %v", err)
 	}
 }
 
 func TestTrust_D03_SpotRequestsFollowTheirInstance(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	lab.template("t", nil)
-	taken, ended := lab.launch(spot, "m5.large/a"), lab.launch(spot, "m5.large/a")
-	lab.launch(onDemand, "m5.large/a")
+	env := newEC2Env(t)
+	env.createTemplate("t", nil)
+	taken, ended := env.launch(spot, "m5.large/a"), env.launch(spot, "m5.large/a")
+	env.launch(onDemand, "m5.large/a")
 	status := func() map[string]string {
-		out, err := lab.ec2.DescribeSpotInstanceRequests(t.Context(), &ec2.DescribeSpotInstanceRequestsInput{})
+		out, err := env.ec2.DescribeSpotInstanceRequests(t.Context(), &ec2.DescribeSpotInstanceRequestsInput{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,15 +141,15 @@ func TestTrust_D03_SpotRequestsFollowTheirInstance(t *testing.T) {
 		}
 	}
 	check("launched", map[string]string{taken: "active fulfilled", ended: "active fulfilled"})
-	lab.control(http.MethodPost, "interrupt", `{"instance":"`+taken+`"}`)
-	if _, err := lab.ec2.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{ended}}); err != nil {
+	env.callControlAPI(http.MethodPost, "interrupt", `{"instance":"`+taken+`"}`)
+	if _, err := env.ec2.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{ended}}); err != nil {
 		t.Fatal(err)
 	}
 	check("interrupted", map[string]string{taken: "active marked-for-termination", ended: "closed instance-terminated-by-user"})
-	lab.advance(3 * time.Minute)
+	env.advanceClock(3 * time.Minute)
 	check("gone", map[string]string{taken: "closed instance-terminated-no-capacity", ended: "closed instance-terminated-by-user"})
-	id := *lab.describe(taken).SpotInstanceRequestId
-	out, err := lab.ec2.DescribeSpotInstanceRequests(t.Context(), &ec2.DescribeSpotInstanceRequestsInput{SpotInstanceRequestIds: []string{id}})
+	id := *env.describe(taken).SpotInstanceRequestId
+	out, err := env.ec2.DescribeSpotInstanceRequests(t.Context(), &ec2.DescribeSpotInstanceRequestsInput{SpotInstanceRequestIds: []string{id}})
 	if err != nil || len(out.SpotInstanceRequests) != 1 || out.SpotInstanceRequests[0].LaunchSpecification.InstanceType != "m5.large" {
 		t.Errorf("one request: %+v, %v", out, err)
 	}

@@ -33,8 +33,8 @@ func (e *Emulator) instancesWithIDs(c *call, ids []string) ([]*Instance, error) 
 	}
 }
 
-// instancesAsked finds the instances of InstanceId.N, or all that can be seen.
-func (e *Emulator) instancesAsked(c *call) ([]*Instance, error) {
+// requestedInstances finds the instances of InstanceId.N, or all that can be seen.
+func (e *Emulator) requestedInstances(c *call) ([]*Instance, error) {
 	if ids := c.Form.Strings("InstanceId"); len(ids) > 0 {
 		if c.Form.Has("MaxResults") {
 			return nil, maxResultsWithIDs("instancesSet")
@@ -60,12 +60,12 @@ func (e *Emulator) describeInstances(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := e.instancesAsked(c)
+	list, err := e.requestedInstances(c)
 	if err != nil {
 		return nil, err
 	}
 	list = slices.DeleteFunc(list, func(i *Instance) bool {
-		return !filters.match(i.Tags, map[string]string{
+		return !filters.matchTags(i.Tags, map[string]string{
 			"instance-state-name": i.State, "instance-id": i.ID, "instance-type": i.Type, "availability-zone": i.Zone,
 			"subnet-id": i.Subnet, "vpc-id": i.VPC, "instance-lifecycle": i.Lifecycle, "image-id": i.ImageID, "private-dns-name": i.PrivateDNS,
 		})
@@ -109,7 +109,7 @@ func (e *Emulator) terminateInstances(c *call) (any, error) {
 		return nil, err
 	}
 	for _, i := range list {
-		if i.Protected && i.alive() {
+		if i.Protected && i.holdsResources() {
 			return nil, wire.Errorf("OperationNotPermitted", "The instance '%s' may not be terminated. Modify its 'disableApiTermination' instance attribute and try again.", i.ID)
 		}
 	}
@@ -136,7 +136,7 @@ func (e *Emulator) stopInstances(c *call) (any, error) {
 		if i.Lifecycle != "" {
 			return nil, wire.Errorf("UnsupportedOperation", "You can't stop the instance '%s' because it was bought as %s for one time.", i.ID, i.Lifecycle)
 		}
-		if i.State == stateShuttingDown || !i.alive() {
+		if i.State == stateShuttingDown || !i.holdsResources() {
 			return nil, wrongState(i, "stopped")
 		}
 	}

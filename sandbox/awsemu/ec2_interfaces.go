@@ -97,11 +97,11 @@ type attachedInterface struct {
 	*NetworkInterface
 }
 
-// interfaces are those of all instances that are alive and can be seen.
-func (e *Emulator) interfaces(now time.Time) []attachedInterface {
+// visibleInterfaces are those of all instances that are alive and can be seen.
+func (e *Emulator) visibleInterfaces(now time.Time) []attachedInterface {
 	var list []attachedInterface
 	for _, i := range e.ec2().Instances {
-		if !i.alive() || now.Before(i.Visible) {
+		if !i.holdsResources() || now.Before(i.Visible) {
 			continue
 		}
 		for n := range i.Interfaces {
@@ -112,7 +112,7 @@ func (e *Emulator) interfaces(now time.Time) []attachedInterface {
 }
 
 func (e *Emulator) interfaceNamed(c *call, id string) (*NetworkInterface, error) {
-	for _, n := range e.interfaces(c.now) {
+	for _, n := range e.visibleInterfaces(c.now) {
 		if n.NetworkInterface.ID == id {
 			return n.NetworkInterface, nil
 		}
@@ -132,9 +132,9 @@ func (e *Emulator) describeInterfaces(c *call) (any, error) {
 			return nil, err
 		}
 	}
-	list := slices.DeleteFunc(e.interfaces(c.now), func(n attachedInterface) bool {
+	list := slices.DeleteFunc(e.visibleInterfaces(c.now), func(n attachedInterface) bool {
 		item := e.interfaceItem(n.Instance, *n.NetworkInterface)
-		return !selected(ids, item.ID) || !filters.match(n.NetworkInterface.Tags, map[string]string{
+		return !isSelected(ids, item.ID) || !filters.matchTags(n.NetworkInterface.Tags, map[string]string{
 			"network-interface-id": item.ID, "interface-type": item.Type, "subnet-id": item.Subnet, "vpc-id": item.VPC, "availability-zone": n.Zone,
 			"status": item.Status, "group-id": strings.Join(n.Groups, "\n"), "private-ip-address": item.PrivateIP, "private-dns-name": item.PrivateDNS,
 			"attachment.instance-id": n.Instance.ID, "attachment.device-index": itoa(n.Device), "attachment.status": "attached",

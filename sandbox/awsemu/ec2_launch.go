@@ -16,11 +16,11 @@ func (e *Emulator) launchOne(c *call, p *launchPool, tags map[string]string, fle
 	i := &Instance{
 		ID: e.nextID("i-"), Type: p.instanceType, VCPU: p.info.VCPU, ImageID: p.imageID, Architecture: p.image.Architecture, Platform: p.image.Platform,
 		Subnet: p.subnetID, VPC: p.subnet.VPC, Zone: p.zone, ZoneID: p.subnet.ZoneID, PrivateIP: p.address, PrivateDNS: e.privateDNS(p.address),
-		Addresses: e.addressesPerInstance(), Profile: p.profile(), CapacityType: p.capacityType(), Lifecycle: p.lifecycle(),
+		Addresses: e.addressesPerInstance(), Profile: p.profileName(), CapacityType: p.capacityType(), Lifecycle: p.instanceLifecycle(),
 		Tenancy: p.data.String("Placement.Tenancy"), Preference: p.data.String("CapacityReservationSpecification.CapacityReservationPreference"),
 		Target: p.data.String("CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId"),
 		Groups: p.groups, Fleet: fleet, ReservationID: launch, UserData: p.data.String("UserData"), Protected: p.data.Bool("DisableApiTermination"),
-		Tags: maps.Clone(tags), Launched: c.now, Visible: c.now.Add(e.lag("instances")),
+		Tags: maps.Clone(tags), Launched: c.now, Visible: c.now.Add(e.currentLag("instances")),
 	}
 	if i.Tenancy == "" {
 		i.Tenancy = "default"
@@ -36,7 +36,7 @@ func (e *Emulator) launchOne(c *call, p *launchPool, tags map[string]string, fle
 		i.Tags["aws:ec2:fleet-id"] = fleet
 	}
 	if p.market == capacitySpot {
-		i.SpotRequest, i.SpotTags = e.nextID("sir-"), tagsAsked("spot-instances-request", p.data, c.Form)
+		i.SpotRequest, i.SpotTags = e.nextID("sir-"), requestedTags("spot-instances-request", p.data, c.Form)
 	}
 	if p.placement != nil {
 		i.Placement, i.Partition = p.placement.ID, e.partitionFor(p)
@@ -60,7 +60,7 @@ func (e *Emulator) launchOne(c *call, p *launchPool, tags map[string]string, fle
 	s.Instances[i.ID] = i
 	i.RootDevice = p.image.RootDevice
 	e.volumesOf(c, p, i)
-	e.enter(c.now, i, statePending, e.hastened(s.Timing.Pending))
+	e.enterState(c.now, i, statePending, e.scaledDuration(s.Timing.Pending))
 	return i
 }
 
@@ -82,7 +82,7 @@ func (e *Emulator) partitionFor(p *launchPool) int {
 	}
 	inside := map[int]int{}
 	for _, i := range e.ec2().Instances {
-		if i.alive() && i.Placement == p.placement.ID {
+		if i.holdsResources() && i.Placement == p.placement.ID {
 			inside[i.Partition]++
 		}
 	}
@@ -97,7 +97,7 @@ func (e *Emulator) partitionFor(p *launchPool) int {
 
 func (e *Emulator) interfacesOf(c *call, p *launchPool) []NetworkInterface {
 	var list []NetworkInterface
-	tags := tagsAsked("network-interface", p.data, c.Form)
+	tags := requestedTags("network-interface", p.data, c.Form)
 	for _, n := range p.data.List("NetworkInterface") {
 		one := NetworkInterface{
 			ID: e.nextID("eni-"), Type: n.String("InterfaceType"), Subnet: p.subnetID, Card: n.Int("NetworkCardIndex", 0), Device: n.Int("DeviceIndex", 0), Tags: tags,
@@ -162,18 +162,18 @@ func (e *Emulator) runInstances(c *call) (any, error) {
 	if c.Form.Bool("DryRun") {
 		return nil, errDryRun()
 	}
-	if old, err := e.remembered(c); err != nil {
+	if old, err := e.findClientToken(c); err != nil {
 		return nil, err
 	} else if old != nil && old.Run != nil {
 		return old.Run, nil
 	}
-	if err := e.offered(p); err != nil {
+	if err := e.checkOffered(p); err != nil {
 		return nil, err
 	}
 	launch := e.nextID("r-")
 	var made []*Instance
 	for range most {
-		if err = e.room(c, p); err != nil {
+		if err = e.checkPoolCapacity(c, p); err != nil {
 			break
 		}
 		made = append(made, e.launchOne(c, p, tags, "", launch))
@@ -183,7 +183,7 @@ func (e *Emulator) runInstances(c *call) (any, error) {
 			for _, id := range i.Volumes {
 				delete(e.ec2().Volumes, id)
 			}
-			e.end(c.now, i)
+			e.terminateInstance(c.now, i)
 			delete(e.ec2().Instances, i.ID)
 			for _, ice := range e.ec2().ICE {
 				if ice.matches(i.CapacityType, i.Type, i.Zone) {
@@ -197,7 +197,7 @@ func (e *Emulator) runInstances(c *call) (any, error) {
 	for _, i := range made {
 		answer.Instances = append(answer.Instances, e.instanceItem(i))
 	}
-	e.remember(c, clientToken{Run: answer})
+	e.storeClientToken(c, clientToken{Run: answer})
 	return answer, nil
 }
 

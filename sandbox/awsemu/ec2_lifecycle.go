@@ -18,7 +18,7 @@ func (i *Instance) nextDue() time.Time {
 		}
 	}
 	sooner(i.Due)
-	if i.State != stateShuttingDown && i.alive() {
+	if i.State != stateShuttingDown && i.holdsResources() {
 		sooner(i.Interrupt)
 		sooner(i.Warning)
 	}
@@ -60,8 +60,8 @@ const (
 	userShutdown    = "Client.UserInitiatedShutdown"
 )
 
-// because notes why an instance goes down.
-func (i *Instance) because(at time.Time, code, message string) {
+// setStateReason notes why an instance goes down.
+func (i *Instance) setStateReason(at time.Time, code, message string) {
 	i.ReasonCode, i.ReasonMessage, i.Transition = code, message, code
 	if code == userShutdown {
 		i.Transition = "User initiated (" + at.UTC().Format("2006-01-02 15:04:05") + " GMT)"
@@ -85,7 +85,7 @@ func (e *Emulator) advanceEC2(now time.Time) bool {
 		if !ok {
 			break
 		}
-		e.happen(next.at, next.Instance)
+		e.advanceInstance(next.at, next.Instance)
 		if s.Instances[next.ID] != next.Instance {
 			continue
 		}
@@ -119,8 +119,8 @@ func (e *Emulator) nextEC2(now time.Time) time.Time {
 	return next
 }
 
-// happen lets one thing happen to an instance.
-func (e *Emulator) happen(at time.Time, i *Instance) {
+// advanceInstance lets one thing happen to an instance.
+func (e *Emulator) advanceInstance(at time.Time, i *Instance) {
 	switch {
 	case len(i.TagChanges) > 0 && !i.TagChanges[0].At.After(at):
 		tags := maps.Clone(i.Tags)
@@ -129,21 +129,21 @@ func (e *Emulator) happen(at time.Time, i *Instance) {
 		}
 		i.TagChanges[0].apply(tags)
 		i.Tags, i.TagChanges = tags, i.TagChanges[1:]
-	case !i.Interrupt.IsZero() && !i.Interrupt.After(at) && i.alive() && i.State != stateShuttingDown:
+	case !i.Interrupt.IsZero() && !i.Interrupt.After(at) && i.holdsResources() && i.State != stateShuttingDown:
 		code := spotTermination
 		if i.CapacityType != capacitySpot {
 			code = "Server.CapacityReservationTermination"
 		}
 		e.terminate(at, i, code, code+": the notice ended")
-	case !i.Warning.IsZero() && !i.Warning.After(at) && i.alive() && i.State != stateShuttingDown:
-		e.warn(at, i, at.Add(time.Duration(e.hastened(e.ec2().Timing.Notice))))
+	case !i.Warning.IsZero() && !i.Warning.After(at) && i.holdsResources() && i.State != stateShuttingDown:
+		e.sendSpotWarning(at, i, at.Add(time.Duration(e.scaledDuration(e.ec2().Timing.Notice))))
 	case i.State == statePending:
 		i.Running = at
-		e.enter(at, i, stateRunning, 0)
+		e.enterState(at, i, stateRunning, 0)
 	case i.State == stateShuttingDown:
-		e.end(at, i)
+		e.terminateInstance(at, i)
 	case i.State == stateStopping:
-		e.enter(at, i, stateStopped, 0)
+		e.enterState(at, i, stateStopped, 0)
 	case i.State == stateTerminated:
 		delete(e.ec2().Instances, i.ID)
 		delete(e.ec2().StatusChecks, i.ID)
@@ -152,30 +152,30 @@ func (e *Emulator) happen(at time.Time, i *Instance) {
 	}
 }
 
-// hastened is how long something takes at the speed of this account, on a clock whose time stamps stay those of AWS.
-func (e *Emulator) hastened(d Duration) Duration { return max(1, Duration(float64(d)/e.speed)) }
+// scaledDuration is how long something takes at the speed of this account, on a clock whose time stamps stay those of AWS.
+func (e *Emulator) scaledDuration(d Duration) Duration { return max(1, Duration(float64(d)/e.speed)) }
 
-// enter brings an instance into a state that ends by itself after a while, or stays for 0.
-func (e *Emulator) enter(at time.Time, i *Instance, state string, lasts Duration) {
+// enterState brings an instance into a state that ends by itself after a while, or stays for 0.
+func (e *Emulator) enterState(at time.Time, i *Instance, state string, lasts Duration) {
 	i.State, i.Due = state, time.Time{}
 	if lasts > 0 {
 		i.Due = at.Add(time.Duration(lasts))
 	}
-	e.publish(at, EventStateChange, []string{e.arn("ec2", "instance/"+i.ID)}, map[string]string{"instance-id": i.ID, "state": state})
+	e.publishEvent(at, EventStateChange, []string{e.accountARN("ec2", "instance/"+i.ID)}, map[string]string{"instance-id": i.ID, "state": state})
 }
 
 // terminate begins the end of an instance; once more does nothing.
 func (e *Emulator) terminate(at time.Time, i *Instance, code, message string) {
-	if i.State == stateShuttingDown || !i.alive() {
+	if i.State == stateShuttingDown || !i.holdsResources() {
 		return
 	}
-	i.because(at, code, message)
-	e.enter(at, i, stateShuttingDown, e.hastened(e.ec2().Timing.ShuttingDown))
+	i.setStateReason(at, code, message)
+	e.enterState(at, i, stateShuttingDown, e.scaledDuration(e.ec2().Timing.ShuttingDown))
 }
 
-// end terminates an instance and gives back what it took.
-func (e *Emulator) end(at time.Time, i *Instance) {
-	if !i.alive() {
+// terminateInstance terminates an instance and gives back what it took.
+func (e *Emulator) terminateInstance(at time.Time, i *Instance) {
+	if !i.holdsResources() {
 		return
 	}
 	s := e.ec2()
@@ -189,14 +189,14 @@ func (e *Emulator) end(at time.Time, i *Instance) {
 	i.Terminated = at
 	// An emulated hour may be over in a minute; who looks for what became of an instance has no less time for that.
 	seen := Duration(float64(s.Timing.Terminated) * max(1, e.clock.Speed()))
-	e.enter(at, i, stateTerminated, max(1, seen))
+	e.enterState(at, i, stateTerminated, max(1, seen))
 }
 
 // stop begins to stop an instance.
 func (e *Emulator) stop(at time.Time, i *Instance) {
 	if i.State == statePending || i.State == stateRunning {
-		i.because(at, userShutdown, userShutdown+": User initiated shutdown")
-		e.enter(at, i, stateStopping, e.hastened(e.ec2().Timing.ShuttingDown))
+		i.setStateReason(at, userShutdown, userShutdown+": User initiated shutdown")
+		e.enterState(at, i, stateStopping, e.scaledDuration(e.ec2().Timing.ShuttingDown))
 	}
 }
 
@@ -204,5 +204,5 @@ func (e *Emulator) stop(at time.Time, i *Instance) {
 func (e *Emulator) start(at time.Time, i *Instance) {
 	i.ReasonCode, i.ReasonMessage, i.Transition = "", "", ""
 	i.Launched, i.Running = at, time.Time{}
-	e.enter(at, i, statePending, e.hastened(e.ec2().Timing.Pending))
+	e.enterState(at, i, statePending, e.scaledDuration(e.ec2().Timing.Pending))
 }

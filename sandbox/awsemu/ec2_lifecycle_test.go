@@ -33,17 +33,17 @@ func eventLines(events []map[string]any) []string {
 
 func TestLifeOfAnInstance(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	lab.template("t", nil)
-	id := lab.launch(spot, "m5.large/b")
-	i := lab.describe(id)
+	env := newEC2Env(t)
+	env.createTemplate("t", nil)
+	id := env.launch(spot, "m5.large/b")
+	i := env.describe(id)
 	if i.State.Name != "pending" || *i.State.Code != 0 || *i.Placement.AvailabilityZone != "eu-west-1b" || *i.Placement.AvailabilityZoneId != "euw1-az2" ||
 		i.Placement.Tenancy != "default" || i.SpotInstanceRequestId == nil || i.InstanceLifecycle != "spot" || *i.PrivateDnsName != "ip-10-1-0-4.eu-west-1.compute.internal" ||
-		!i.LaunchTime.Equal(ec2Start) || i.Architecture != "x86_64" || len(i.SecurityGroups) != 1 || len(i.NetworkInterfaces) != 1 || i.IamInstanceProfile == nil || *i.ImageId != image("x86_64") {
+		!i.LaunchTime.Equal(ec2Start) || i.Architecture != "x86_64" || len(i.SecurityGroups) != 1 || len(i.NetworkInterfaces) != 1 || i.IamInstanceProfile == nil || *i.ImageId != imageOfArch("x86_64") {
 		t.Errorf("instance %+v", i)
 	}
 	free := func() int32 {
-		out, err := lab.ec2.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{SubnetIds: []string{subnet("b")}})
+		out, err := env.ec2.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{SubnetIds: []string{subnet("b")}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,32 +52,32 @@ func TestLifeOfAnInstance(t *testing.T) {
 	if n := free(); n != 249 {
 		t.Errorf("%d addresses are free, want 249", n)
 	}
-	lab.advance(5*time.Second - 1)
-	lab.wantState(id, "pending")
-	lab.advance(1)
-	lab.wantState(id, "running")
-	out, err := lab.ec2.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{id}})
+	env.advanceClock(5*time.Second - 1)
+	env.wantState(id, "pending")
+	env.advanceClock(1)
+	env.wantState(id, "running")
+	out, err := env.ec2.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{id}})
 	if err != nil || out.TerminatingInstances[0].PreviousState.Name != "running" || out.TerminatingInstances[0].CurrentState.Name != "shutting-down" || *out.TerminatingInstances[0].CurrentState.Code != 32 {
 		t.Fatalf("terminate: %+v, %v", out, err)
 	}
-	out, err = lab.ec2.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{id}})
+	out, err = env.ec2.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{id}})
 	if err != nil || out.TerminatingInstances[0].PreviousState.Name != "shutting-down" {
 		t.Errorf("terminate again: %+v, %v", out, err)
 	}
-	lab.advance(10 * time.Second)
-	lab.wantState(id, "terminated")
+	env.advanceClock(10 * time.Second)
+	env.wantState(id, "terminated")
 	if n := free(); n != 250 {
 		t.Errorf("%d addresses are free after termination, want 250", n)
 	}
-	if code := *lab.describe(id).StateReason.Code; code != "Client.UserInitiatedShutdown" {
+	if code := *env.describe(id).StateReason.Code; code != "Client.UserInitiatedShutdown" {
 		t.Errorf("reason %s", code)
 	}
 	const kind = "EC2 Instance State-change Notification "
-	if diff := cmp.Diff([]string{"0s " + kind + "pending", "15s " + kind + "terminated", "5s " + kind + "running", "5s " + kind + "shutting-down"}, eventLines(lab.events())); diff != "" {
+	if diff := cmp.Diff([]string{"0s " + kind + "pending", "15s " + kind + "terminated", "5s " + kind + "running", "5s " + kind + "shutting-down"}, eventLines(env.events())); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
-	lab.advance(time.Hour)
-	if _, err := lab.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{id}}); apiCode(err) != "InvalidInstanceID.NotFound" {
+	env.advanceClock(time.Hour)
+	if _, err := env.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{id}}); apiCode(err) != "InvalidInstanceID.NotFound" {
 		t.Errorf("gone: %v", err)
 	}
 }
@@ -85,15 +85,15 @@ func TestLifeOfAnInstance(t *testing.T) {
 func TestOneLargeStepEqualsManySmallOnes(t *testing.T) {
 	t.Parallel()
 	run := func(steps int) string {
-		lab := newEC2Lab(t)
-		lab.template("t", nil)
-		lab.launch(spot, "m5.large/a")
-		lab.launch(spot, "m5.large/b")
-		lab.control(http.MethodPost, "interrupt", `{"selector":{"zone":"eu-west-1b"}}`)
+		env := newEC2Env(t)
+		env.createTemplate("t", nil)
+		env.launch(spot, "m5.large/a")
+		env.launch(spot, "m5.large/b")
+		env.callControlAPI(http.MethodPost, "interrupt", `{"selector":{"zone":"eu-west-1b"}}`)
 		for range steps {
-			lab.advance(4 * time.Minute / time.Duration(steps)) // messages are kept for five
+			env.advanceClock(4 * time.Minute / time.Duration(steps)) // messages are kept for five
 		}
-		return strings.Join(eventLines(lab.events()), "\n")
+		return strings.Join(eventLines(env.events()), "\n")
 	}
 	if diff := cmp.Diff(run(240), run(1)); diff != "" {
 		t.Errorf("240 steps against one (-many +one):\n%s", diff)
@@ -102,24 +102,24 @@ func TestOneLargeStepEqualsManySmallOnes(t *testing.T) {
 
 func TestInterruption(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	lab.template("t", nil)
-	id, other := lab.launch(spot, "m5.large/a"), lab.launch(onDemand, "m5.large/a")
-	lab.advance(10 * time.Second)
-	lab.events()
-	if got := compact(lab.control(http.MethodPost, "interrupt", `{"selector":{"nodepool":"def*"},"notice":"60s"}`)); got != `{"instances":["`+id+`"]}` {
+	env := newEC2Env(t)
+	env.createTemplate("t", nil)
+	id, other := env.launch(spot, "m5.large/a"), env.launch(onDemand, "m5.large/a")
+	env.advanceClock(10 * time.Second)
+	env.events()
+	if got := compactXML(env.callControlAPI(http.MethodPost, "interrupt", `{"selector":{"nodepool":"def*"},"notice":"60s"}`)); got != `{"instances":["`+id+`"]}` {
 		t.Errorf("interrupted %s, want %s", got, id)
 	}
-	events := lab.events()
+	events := env.events()
 	if len(events) != 1 || events[0]["source"] != "aws.ec2" || events[0]["version"] != "0" || events[0]["detail"].(map[string]any)["instance-id"] != id {
 		t.Fatalf("events %v", events)
 	}
-	lab.advance(59 * time.Second)
-	lab.wantState(id, "running")
-	lab.advance(time.Second)
-	lab.wantState(id, "shutting-down")
-	lab.wantState(other, "running")
-	if code := *lab.describe(id).StateReason.Code; code != "Server.SpotInstanceTermination" {
+	env.advanceClock(59 * time.Second)
+	env.wantState(id, "running")
+	env.advanceClock(time.Second)
+	env.wantState(id, "shutting-down")
+	env.wantState(other, "running")
+	if code := *env.describe(id).StateReason.Code; code != "Server.SpotInstanceTermination" {
 		t.Errorf("reason %s", code)
 	}
 	for body, want := range map[string]string{
@@ -131,7 +131,7 @@ func TestInterruption(t *testing.T) {
 		`{"selector":{},"notice":"soon"}`:    "soon",
 		``:                                   "EOF",
 	} {
-		if status, text := lab.tryControl(http.MethodPost, "interrupt", body); status != http.StatusBadRequest || !strings.Contains(text, want) {
+		if status, text := env.tryControl(http.MethodPost, "interrupt", body); status != http.StatusBadRequest || !strings.Contains(text, want) {
 			t.Errorf("interrupt %s: %d %s, want ...%s", body, status, text, want)
 		}
 	}
@@ -139,41 +139,41 @@ func TestInterruption(t *testing.T) {
 
 func TestOtherInjections(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	lab.template("t", reserve(stableID("cr-", "targeted")))
-	id := lab.launch(onDemand, "m5.large/a")
-	lab.advance(5 * time.Second)
-	lab.events()
+	env := newEC2Env(t)
+	env.createTemplate("t", reserve(stableID("cr-", "targeted")))
+	id := env.launch(onDemand, "m5.large/a")
+	env.advanceClock(5 * time.Second)
+	env.events()
 	one := `{"instance":"` + id + `"}`
-	lab.control(http.MethodPost, "rebalance", one)
-	lab.control(http.MethodPost, "health", one)
-	lab.control(http.MethodPost, "reservation-interrupt", one)
-	lab.control(http.MethodPost, "stop", one)
+	env.callControlAPI(http.MethodPost, "rebalance", one)
+	env.callControlAPI(http.MethodPost, "health", one)
+	env.callControlAPI(http.MethodPost, "reservation-interrupt", one)
+	env.callControlAPI(http.MethodPost, "stop", one)
 	if diff := cmp.Diff([]string{
 		"5s AWS Health Event", "5s EC2 Capacity Reservation Instance Interruption Warning terminate", "5s EC2 Instance Rebalance Recommendation",
 		"5s EC2 Instance State-change Notification stopping",
-	}, eventLines(lab.events())); diff != "" {
+	}, eventLines(env.events())); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
-	lab.advance(10 * time.Second)
-	lab.wantState(id, "stopped")
-	lab.advance(2 * time.Minute)
-	lab.wantState(id, "terminated")
-	lab.control(http.MethodDelete, "launch-templates/"+lab.templateID("t"), "")
-	lab.template("t", nil)
-	victim := lab.launch(onDemand, "m5.large/a")
-	lab.control(http.MethodPost, "kill", `{"instance":"`+victim+`"}`)
-	lab.wantState(victim, "terminated")
+	env.advanceClock(10 * time.Second)
+	env.wantState(id, "stopped")
+	env.advanceClock(2 * time.Minute)
+	env.wantState(id, "terminated")
+	env.callControlAPI(http.MethodDelete, "launch-templates/"+env.templateID("t"), "")
+	env.createTemplate("t", nil)
+	victim := env.launch(onDemand, "m5.large/a")
+	env.callControlAPI(http.MethodPost, "kill", `{"instance":"`+victim+`"}`)
+	env.wantState(victim, "terminated")
 }
 
 func TestInstanceStatus(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	lab.template("t", nil)
-	ids := fleetIDs(lab.fleet(fleetInput(onDemand, 3, "m5.large/a")))
+	env := newEC2Env(t)
+	env.createTemplate("t", nil)
+	ids := fleetIDs(env.createFleet(fleetInput(onDemand, 3, "m5.large/a")))
 	find := func(filters []types.Filter) []types.InstanceStatus {
 		t.Helper()
-		out, err := lab.ec2.DescribeInstanceStatus(t.Context(), &ec2.DescribeInstanceStatusInput{Filters: filters})
+		out, err := env.ec2.DescribeInstanceStatus(t.Context(), &ec2.DescribeInstanceStatusInput{Filters: filters})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -182,12 +182,12 @@ func TestInstanceStatus(t *testing.T) {
 	if got := find(nil); len(got) != 0 {
 		t.Errorf("pending instances have a status: %v", got)
 	}
-	lab.advance(time.Minute)
+	env.advanceClock(time.Minute)
 	if got := find(ec2FilterOf("instance-status.status", "ok")); len(got) != 3 {
 		t.Errorf("%d are ok, want 3", len(got))
 	}
-	lab.control(http.MethodPost, "status-check", `{"instance":"`+ids[0]+`","check":{"system":"impaired"}}`)
-	lab.control(http.MethodPost, "status-check", `{"instance":"`+ids[1]+`","check":{"events":[{"code":"instance-retirement","notBefore":"2030-01-02T00:00:00Z"}]}}`)
+	env.callControlAPI(http.MethodPost, "status-check", `{"instance":"`+ids[0]+`","check":{"system":"impaired"}}`)
+	env.callControlAPI(http.MethodPost, "status-check", `{"instance":"`+ids[1]+`","check":{"events":[{"code":"instance-retirement","notBefore":"2030-01-02T00:00:00Z"}]}}`)
 	got := find(ec2FilterOf("system-status.status", "impaired"))
 	if len(got) != 1 || *got[0].InstanceId != ids[0] || got[0].SystemStatus.Details[0].ImpairedSince == nil || !got[0].SystemStatus.Details[0].ImpairedSince.Equal(ec2Start.Add(time.Minute)) || got[0].InstanceStatus.Status != "ok" {
 		t.Errorf("impaired %+v", got)
@@ -196,7 +196,7 @@ func TestInstanceStatus(t *testing.T) {
 	if len(got) != 1 || *got[0].InstanceId != ids[1] || got[0].Events[0].NotBefore == nil {
 		t.Errorf("scheduled %+v", got)
 	}
-	lab.control(http.MethodDelete, "status-check", "")
+	env.callControlAPI(http.MethodDelete, "status-check", "")
 	if got := find(ec2FilterOf("system-status.status", "impaired")); len(got) != 0 {
 		t.Errorf("still impaired %+v", got)
 	}
@@ -204,46 +204,46 @@ func TestInstanceStatus(t *testing.T) {
 
 func TestDescribeLag(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	lab.control(http.MethodPut, "lag", `{"instances":"1s","tags":"3s"}`)
-	lab.template("t", nil)
-	id := lab.launch(onDemand, "m5.large/a")
-	_, err := lab.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{id}})
+	env := newEC2Env(t)
+	env.callControlAPI(http.MethodPut, "lag", `{"instances":"1s","tags":"3s"}`)
+	env.createTemplate("t", nil)
+	id := env.launch(onDemand, "m5.large/a")
+	_, err := env.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{id}})
 	if apiCode(err) != "InvalidInstanceID.NotFound" || !strings.Contains(err.Error(), id) {
 		t.Errorf("by id at once: %v", err)
 	}
-	if out, err := lab.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{}); err != nil || len(out.Reservations) != 0 {
+	if out, err := env.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{}); err != nil || len(out.Reservations) != 0 {
 		t.Errorf("list at once: %+v, %v", out, err)
 	}
-	lab.advance(time.Second)
-	if tags := lab.describe(id).Tags; !slices.ContainsFunc(tags, func(tag types.Tag) bool { return *tag.Key == "karpenter.sh/nodepool" }) {
+	env.advanceClock(time.Second)
+	if tags := env.describe(id).Tags; !slices.ContainsFunc(tags, func(tag types.Tag) bool { return *tag.Key == "karpenter.sh/nodepool" }) {
 		t.Errorf("tags come with the instance: %v", tags)
 	}
 	tag := func(value string) {
 		t.Helper()
-		if _, err := lab.ec2.CreateTags(t.Context(), &ec2.CreateTagsInput{Resources: []string{id}, Tags: []types.Tag{{Key: aws.String("Name"), Value: &value}}}); err != nil {
+		if _, err := env.ec2.CreateTags(t.Context(), &ec2.CreateTagsInput{Resources: []string{id}, Tags: []types.Tag{{Key: aws.String("Name"), Value: &value}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	named := func(value string) bool {
 		t.Helper()
-		out, err := lab.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{Filters: ec2FilterOf("tag:Name", value)})
+		out, err := env.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{Filters: ec2FilterOf("tag:Name", value)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return len(out.Reservations) == 1
 	}
 	tag("first")
-	lab.advance(time.Second)
+	env.advanceClock(time.Second)
 	tag("second")
 	if named("*") {
 		t.Errorf("the tag is there at once")
 	}
-	lab.advance(2 * time.Second)
+	env.advanceClock(2 * time.Second)
 	if !named("first") {
 		t.Errorf("the first tag is not there after its lag")
 	}
-	lab.advance(time.Second)
+	env.advanceClock(time.Second)
 	if !named("second") {
 		t.Errorf("the second tag is not there after its lag")
 	}
@@ -251,15 +251,15 @@ func TestDescribeLag(t *testing.T) {
 
 func TestTags(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	lab.template("t", nil)
-	id := lab.launch(onDemand, "m5.large/a")
+	env := newEC2Env(t)
+	env.createTemplate("t", nil)
+	id := env.launch(onDemand, "m5.large/a")
 	tag := func(resource string, keys ...string) error {
 		in := &ec2.CreateTagsInput{Resources: []string{id, resource}}
 		for _, key := range keys {
 			in.Tags = append(in.Tags, types.Tag{Key: aws.String(key), Value: aws.String("v")})
 		}
-		_, err := lab.ec2.CreateTags(t.Context(), in)
+		_, err := env.ec2.CreateTags(t.Context(), in)
 		return err
 	}
 	var many []string
@@ -287,46 +287,46 @@ func TestTags(t *testing.T) {
 			t.Errorf("%s: %v, want %s", name, err, tc.want)
 		}
 	}
-	if tags := lab.describe(id).Tags; slices.ContainsFunc(tags, func(tag types.Tag) bool { return *tag.Key == "a" }) {
+	if tags := env.describe(id).Tags; slices.ContainsFunc(tags, func(tag types.Tag) bool { return *tag.Key == "a" }) {
 		t.Errorf("a call that failed left tags: %v", tags)
 	}
-	for _, resource := range []string{subnet("a"), stableID("sg-", "nodes"), image("x86_64"), lab.templateID("t"), stableID("cr-", "targeted"), stableID("pg-", "partitions")} {
+	for _, resource := range []string{subnet("a"), stableID("sg-", "nodes"), imageOfArch("x86_64"), env.templateID("t"), stableID("cr-", "targeted"), stableID("pg-", "partitions")} {
 		if err := tag(resource, "b"); err != nil {
 			t.Errorf("%s: %v", resource, err)
 		}
 	}
-	if _, err := lab.ec2.DeleteTags(t.Context(), &ec2.DeleteTagsInput{Resources: []string{id}, Tags: []types.Tag{{Key: aws.String("b")}}}); err != nil {
+	if _, err := env.ec2.DeleteTags(t.Context(), &ec2.DeleteTagsInput{Resources: []string{id}, Tags: []types.Tag{{Key: aws.String("b")}}}); err != nil {
 		t.Fatal(err)
 	}
-	if tags := lab.describe(id).Tags; slices.ContainsFunc(tags, func(tag types.Tag) bool { return *tag.Key == "b" }) {
+	if tags := env.describe(id).Tags; slices.ContainsFunc(tags, func(tag types.Tag) bool { return *tag.Key == "b" }) {
 		t.Errorf("the tag is still there: %v", tags)
 	}
 }
 
 func TestInstanceErrors(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	lab.template("t", nil)
-	id := lab.launch(onDemand, "m5.large/a")
-	_, err := lab.ec2.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{id, "i-0a", "i-0b"}})
+	env := newEC2Env(t)
+	env.createTemplate("t", nil)
+	id := env.launch(onDemand, "m5.large/a")
+	_, err := env.ec2.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{id, "i-0a", "i-0b"}})
 	if apiCode(err) != "InvalidInstanceID.NotFound" || !strings.Contains(err.Error(), "i-0a, i-0b") {
 		t.Errorf("terminate: %v", err)
 	}
-	lab.wantState(id, "pending")
-	_, err = lab.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{"node-1"}})
+	env.wantState(id, "pending")
+	_, err = env.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{"node-1"}})
 	if apiCode(err) != "InvalidInstanceID.Malformed" {
 		t.Errorf("malformed: %v", err)
 	}
-	_, err = lab.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{id}, MaxResults: aws.Int32(5)})
+	_, err = env.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{id}, MaxResults: aws.Int32(5)})
 	if apiCode(err) != "InvalidParameterCombination" {
 		t.Errorf("page of ids: %v", err)
 	}
-	lab.control(http.MethodPut, "permissions", `[{"action":"ec2:*Instance*","deny":true}]`)
-	_, err = lab.ec2.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{id}})
+	env.callControlAPI(http.MethodPut, "permissions", `[{"action":"ec2:*Instance*","deny":true}]`)
+	_, err = env.ec2.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{id}})
 	if apiCode(err) != "UnauthorizedOperation" {
 		t.Errorf("denied: %v", err)
 	}
-	_, err = lab.ec2.DescribeInstanceStatus(t.Context(), &ec2.DescribeInstanceStatusInput{})
+	_, err = env.ec2.DescribeInstanceStatus(t.Context(), &ec2.DescribeInstanceStatusInput{})
 	if apiCode(err) != "UnauthorizedOperation" {
 		t.Errorf("denied status: %v", err)
 	}
@@ -334,17 +334,17 @@ func TestInstanceErrors(t *testing.T) {
 
 func TestViewsOfInstances(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	lab.template("t", nil)
-	changed := lab.emu.Changed()
-	id := lab.launch(spot, "m5.large/c")
+	env := newEC2Env(t)
+	env.createTemplate("t", nil)
+	changed := env.emu.Changed()
+	id := env.launch(spot, "m5.large/c")
 	select {
 	case <-changed:
 	default:
 		t.Errorf("nobody was told about the launch")
 	}
-	lab.clock.Advance(5 * time.Second)
-	views := lab.emu.Instances()
+	env.clock.Advance(5 * time.Second)
+	views := env.emu.Instances()
 	if len(views) != 1 {
 		t.Fatalf("%d instances, want 1", len(views))
 	}
@@ -354,16 +354,16 @@ func TestViewsOfInstances(t *testing.T) {
 		t.Errorf("view %+v", v)
 	}
 	var text string
-	if err := json.Unmarshal([]byte(lab.control(http.MethodGet, "instances/"+id+"/userdata", "")), &text); err != nil || text != string(v.UserData) {
+	if err := json.Unmarshal([]byte(env.callControlAPI(http.MethodGet, "instances/"+id+"/userdata", "")), &text); err != nil || text != string(v.UserData) {
 		t.Errorf("user data %q, %v", text, err)
 	}
-	if got := lab.control(http.MethodGet, "instances/"+id, ""); !strings.Contains(got, `"state": "running"`) {
+	if got := env.callControlAPI(http.MethodGet, "instances/"+id, ""); !strings.Contains(got, `"state": "running"`) {
 		t.Errorf("instance %s", got)
 	}
-	if got := lab.control(http.MethodGet, "instances", ""); !strings.Contains(got, id) {
+	if got := env.callControlAPI(http.MethodGet, "instances", ""); !strings.Contains(got, id) {
 		t.Errorf("instances %s", got)
 	}
-	if status, _ := lab.tryControl(http.MethodGet, "instances/i-1", ""); status != http.StatusBadRequest {
+	if status, _ := env.tryControl(http.MethodGet, "instances/i-1", ""); status != http.StatusBadRequest {
 		t.Errorf("unknown instance: %d", status)
 	}
 }
@@ -371,13 +371,13 @@ func TestViewsOfInstances(t *testing.T) {
 // A reboot is accepted in any state, and done only while the instance runs.
 func TestReboots(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	lab.template("t", nil)
-	id := lab.launch(onDemand, "m5.large/a")
+	env := newEC2Env(t)
+	env.createTemplate("t", nil)
+	id := env.launch(onDemand, "m5.large/a")
 	reboot := func() time.Time {
 		t.Helper()
-		changed := lab.emu.Changed()
-		if _, err := lab.ec2.RebootInstances(t.Context(), &ec2.RebootInstancesInput{InstanceIds: []string{id}}); err != nil {
+		changed := env.emu.Changed()
+		if _, err := env.ec2.RebootInstances(t.Context(), &ec2.RebootInstancesInput{InstanceIds: []string{id}}); err != nil {
 			t.Fatal(err)
 		}
 		select {
@@ -385,36 +385,36 @@ func TestReboots(t *testing.T) {
 		default:
 			t.Error("nobody was told about the reboot")
 		}
-		return lab.emu.Instances()[0].Rebooted
+		return env.emu.Instances()[0].Rebooted
 	}
 	if at := reboot(); !at.IsZero() {
 		t.Errorf("rebooted while it was pending, at %s", at)
 	}
-	lab.clock.Advance(time.Minute)
-	if at := reboot(); !at.Equal(lab.clock.Now()) {
+	env.clock.Advance(time.Minute)
+	if at := reboot(); !at.Equal(env.clock.Now()) {
 		t.Errorf("rebooted at %s, want now", at)
 	}
-	if _, err := lab.ec2.RebootInstances(t.Context(), &ec2.RebootInstancesInput{InstanceIds: []string{"i-00000000000000001"}}); apiCode(err) != "InvalidInstanceID.NotFound" {
+	if _, err := env.ec2.RebootInstances(t.Context(), &ec2.RebootInstancesInput{InstanceIds: []string{"i-00000000000000001"}}); apiCode(err) != "InvalidInstanceID.NotFound" {
 		t.Errorf("an instance that nobody knows: %v", err)
 	}
 }
 
 func TestRunMovesTheWorldWithoutCalls(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	lab.template("t", nil)
-	id := lab.launch(onDemand, "m5.large/a")
+	env := newEC2Env(t)
+	env.createTemplate("t", nil)
+	id := env.launch(onDemand, "m5.large/a")
 	state := func() (state string, next time.Time) {
-		lab.emu.mu.Lock()
-		defer lab.emu.mu.Unlock()
-		return lab.emu.ec2().Instances[id].State, lab.emu.nextEC2(lab.clock.Now())
+		env.emu.mu.Lock()
+		defer env.emu.mu.Unlock()
+		return env.emu.ec2().Instances[id].State, env.emu.nextEC2(env.clock.Now())
 	}
 	if _, next := state(); !next.Equal(ec2Start.Add(5 * time.Second)) {
 		t.Errorf("next %s, want five seconds after the launch", next)
 	}
-	go func() { _ = lab.emu.Run(t.Context()) }()
-	changed := lab.emu.Changed()
-	lab.clock.Advance(5 * time.Second)
+	go func() { _ = env.emu.Run(t.Context()) }()
+	changed := env.emu.Changed()
+	env.clock.Advance(5 * time.Second)
 	<-changed
 	if got, _ := state(); got != "running" {
 		t.Errorf("the instance is %s, want running", got)
@@ -423,26 +423,26 @@ func TestRunMovesTheWorldWithoutCalls(t *testing.T) {
 
 func TestProfilesLag(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	lab.template("t", func(d *types.RequestLaunchTemplateData) { d.IamInstanceProfile.Name = aws.String("fresh") })
-	lab.control(http.MethodPut, "lag", `{"profiles":"10s"}`)
-	lab.profile("fresh")
-	if got := fleetSummary(lab.fleet(fleetInput(onDemand, 1, "m5.large/a"))); !slices.Equal(got, []string{"InvalidParameterValue m5.large/a"}) {
+	env := newEC2Env(t)
+	env.createTemplate("t", func(d *types.RequestLaunchTemplateData) { d.IamInstanceProfile.Name = aws.String("fresh") })
+	env.callControlAPI(http.MethodPut, "lag", `{"profiles":"10s"}`)
+	env.createProfile("fresh")
+	if got := fleetSummary(env.createFleet(fleetInput(onDemand, 1, "m5.large/a"))); !slices.Equal(got, []string{"InvalidParameterValue m5.large/a"}) {
 		t.Errorf("with a profile that is not known everywhere: %v", got)
 	}
-	lab.advance(10 * time.Second)
-	lab.launch(onDemand, "m5.large/a")
+	env.advanceClock(10 * time.Second)
+	env.launch(onDemand, "m5.large/a")
 }
 
 func TestSpotNeedsItsRole(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	lab.template("t", nil)
-	lab.control(http.MethodPut, "roles", `["KarpenterNodeRole-sandbox"]`)
-	if got := fleetSummary(lab.fleet(fleetInput(spot, 1, "m5.large/a"))); !slices.Equal(got, []string{"AuthFailure.ServiceLinkedRoleCreationNotPermitted m5.large/a"}) {
+	env := newEC2Env(t)
+	env.createTemplate("t", nil)
+	env.callControlAPI(http.MethodPut, "roles", `["KarpenterNodeRole-sandbox"]`)
+	if got := fleetSummary(env.createFleet(fleetInput(spot, 1, "m5.large/a"))); !slices.Equal(got, []string{"AuthFailure.ServiceLinkedRoleCreationNotPermitted m5.large/a"}) {
 		t.Errorf("without the role: %v", got)
 	}
-	lab.launch(onDemand, "m5.large/a")
+	env.launch(onDemand, "m5.large/a")
 }
 
 // Terminated instances stay for about an hour of the user's time, at any speed of the clock.
@@ -450,24 +450,24 @@ func TestTrust_D03_TerminatedInstancesStayForAnHourAtAnySpeed(t *testing.T) {
 	t.Parallel()
 	for _, speed := range []float64{0, 1, 60} {
 		wall := ec2Start
-		lab := newEC2LabWith(t, NewClock(func() time.Time { return wall }, 0))
-		lab.template("t", nil)
-		id := lab.launch(spot, "m5.large/a")
-		lab.clock.Set(lab.clock.Now(), speed)
-		if _, err := lab.ec2.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{id}}); err != nil {
+		env := newEC2LabWith(t, NewClock(func() time.Time { return wall }, 0))
+		env.createTemplate("t", nil)
+		id := env.launch(spot, "m5.large/a")
+		env.clock.Set(env.clock.Now(), speed)
+		if _, err := env.ec2.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{id}}); err != nil {
 			t.Fatal(err)
 		}
 		pass := func(d time.Duration) {
 			if speed == 0 {
-				lab.advance(d)
+				env.advanceClock(d)
 			} else {
 				wall = wall.Add(d)
 			}
 		}
 		pass(59 * time.Minute)
-		lab.wantState(id, types.InstanceStateNameTerminated)
+		env.wantState(id, types.InstanceStateNameTerminated)
 		pass(2 * time.Minute)
-		if _, err := lab.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{id}}); apiCode(err) != "InvalidInstanceID.NotFound" {
+		if _, err := env.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{id}}); apiCode(err) != "InvalidInstanceID.NotFound" {
 			t.Errorf("speed %v, after an hour: %v", speed, err)
 		}
 	}

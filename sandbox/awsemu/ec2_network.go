@@ -13,8 +13,8 @@ func maxResultsWithIDs(ids string) error {
 	return wire.Errorf("InvalidParameterCombination", "The parameter %s cannot be used with the parameter maxResults", ids)
 }
 
-// selected reports whether an id was requested; nothing asked means all.
-func selected(asked []string, id string) bool { return len(asked) == 0 || slices.Contains(asked, id) }
+// isSelected reports whether an id was requested; nothing asked means all.
+func isSelected(asked []string, id string) bool { return len(asked) == 0 || slices.Contains(asked, id) }
 
 type subnetItem struct {
 	ID          string    `xml:"subnetId"`
@@ -48,7 +48,7 @@ func (e *Emulator) describeSubnets(c *call) (any, error) {
 	}
 	var list []*Subnet
 	for _, s := range e.ec2().Subnets {
-		if selected(ids, s.ID) && filters.match(s.Tags, map[string]string{
+		if isSelected(ids, s.ID) && filters.matchTags(s.Tags, map[string]string{
 			"subnet-id": s.ID, "vpc-id": s.VPC, "availability-zone": s.Zone, "availability-zone-id": s.ZoneID, "state": "available",
 		}) {
 			list = append(list, s)
@@ -58,7 +58,7 @@ func (e *Emulator) describeSubnets(c *call) (any, error) {
 	answer := subnetsAnswer{Next: next}
 	for _, s := range page {
 		answer.Items = append(answer.Items, subnetItem{
-			ID: s.ID, ARN: e.arn("ec2", "subnet/"+s.ID), State: "available", VPC: s.VPC, CIDR: s.CIDR, Zone: s.Zone, ZoneID: s.ZoneID,
+			ID: s.ID, ARN: e.accountARN("ec2", "subnet/"+s.ID), State: "available", VPC: s.VPC, CIDR: s.CIDR, Zone: s.Zone, ZoneID: s.ZoneID,
 			Free: s.Free, MapPublicIP: s.MapPublicIP, Owner: e.fixture.Account, Tags: tagItems(s.Tags),
 		})
 	}
@@ -96,7 +96,7 @@ func (e *Emulator) describeSecurityGroups(c *call) (any, error) {
 	}
 	var list []*SecurityGroup
 	for _, g := range e.ec2().Groups {
-		if selected(ids, g.ID) && filters.match(g.Tags, map[string]string{"group-id": g.ID, "group-name": g.Name, "vpc-id": g.VPC}) {
+		if isSelected(ids, g.ID) && filters.matchTags(g.Tags, map[string]string{"group-id": g.ID, "group-name": g.Name, "vpc-id": g.VPC}) {
 			list = append(list, g)
 		}
 	}
@@ -130,10 +130,10 @@ func (e *Emulator) describeVPCs(c *call) (any, error) {
 	}
 	vpc := vpcItem{ID: e.ec2().VPC, State: "available", CIDR: "10.0.0.0/8", Owner: e.fixture.Account}
 	ids := c.Form.Strings("VpcId")
-	if !selected(ids, vpc.ID) {
+	if !isSelected(ids, vpc.ID) {
 		return nil, wire.Errorf("InvalidVpcID.NotFound", "The vpc ID '%s' does not exist", ids[0])
 	}
-	if !filters.match(nil, map[string]string{"vpc-id": vpc.ID, "state": vpc.State, "cidr": vpc.CIDR}) {
+	if !filters.matchTags(nil, map[string]string{"vpc-id": vpc.ID, "state": vpc.State, "cidr": vpc.CIDR}) {
 		return vpcsAnswer{}, nil
 	}
 	return vpcsAnswer{Items: []vpcItem{vpc}}, nil
@@ -163,11 +163,11 @@ func (e *Emulator) describePlacementGroups(c *call) (any, error) {
 	var found []string
 	var list []*PlacementGroup
 	for _, g := range e.ec2().Placements {
-		if !selected(ids, g.ID) || !selected(names, g.Name) {
+		if !isSelected(ids, g.ID) || !isSelected(names, g.Name) {
 			continue
 		}
 		found = append(found, g.ID, g.Name)
-		if filters.match(g.Tags, map[string]string{"state": g.State, "group-name": g.Name, "strategy": g.Strategy, "spread-level": g.Spread}) {
+		if filters.matchTags(g.Tags, map[string]string{"state": g.State, "group-name": g.Name, "strategy": g.Strategy, "spread-level": g.Spread}) {
 			list = append(list, g)
 		}
 	}
@@ -185,7 +185,7 @@ func (e *Emulator) describePlacementGroups(c *call) (any, error) {
 }
 
 func (e *Emulator) placementItem(g *PlacementGroup) placementItem {
-	item := placementItem{ID: g.ID, Name: g.Name, ARN: e.arn("ec2", "placement-group/"+g.Name), Strategy: g.Strategy, Spread: g.Spread, State: g.State, Tags: tagItems(g.Tags)}
+	item := placementItem{ID: g.ID, Name: g.Name, ARN: e.accountARN("ec2", "placement-group/"+g.Name), Strategy: g.Strategy, Spread: g.Spread, State: g.State, Tags: tagItems(g.Tags)}
 	if g.Partitions > 0 {
 		item.Partitions = strconv.Itoa(g.Partitions)
 	}

@@ -48,8 +48,8 @@ func (p *launchPool) capacityType() string {
 	}
 }
 
-// lifecycle is what instances of the pool are marked with.
-func (p *launchPool) lifecycle() string {
+// instanceLifecycle is what instances of the pool are marked with.
+func (p *launchPool) instanceLifecycle() string {
 	switch p.market {
 	case capacitySpot, marketCapacityBlock:
 		return p.market
@@ -60,8 +60,8 @@ func (p *launchPool) lifecycle() string {
 	}
 }
 
-// profile is the name of the instance profile, which may also be given as an ARN.
-func (p *launchPool) profile() string {
+// profileName is the name of the instance profile, which may also be given as an ARN.
+func (p *launchPool) profileName() string {
 	if name := p.data.String("IamInstanceProfile.Name"); name != "" {
 		return name
 	}
@@ -96,14 +96,14 @@ func (e *Emulator) resolve(c *call, p *launchPool) error {
 	if err := checkUserData(p.data.String("UserData")); err != nil {
 		return err
 	}
-	if profile := p.profile(); profile != "" && !e.profileUsable(profile, c.now) {
+	if profile := p.profileName(); profile != "" && !e.profileUsable(profile, c.now) {
 		return invalidValue("Value (%s) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name", profile)
 	}
 	return nil
 }
 
-// offered says why the account cannot have instances of a resolved pool at all.
-func (e *Emulator) offered(p *launchPool) error {
+// checkOffered says why the account cannot have instances of a resolved pool at all.
+func (e *Emulator) checkOffered(p *launchPool) error {
 	if p.market == capacitySpot && !e.spotRolePresent() {
 		return wire.Errorf("AuthFailure.ServiceLinkedRoleCreationNotPermitted", "The provided credentials do not have permission to create the service-linked role for EC2 Spot Instances.")
 	}

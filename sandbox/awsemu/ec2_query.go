@@ -108,9 +108,9 @@ func readFilters(c *call, known func(name string) bool) (ec2FilterSet, error) {
 	return set, nil
 }
 
-// match reports whether a resource with these tags and values passes. Values with several elements
+// matchTags reports whether a resource with these tags and values passes. Values with several elements
 // are joined by newlines.
-func (s ec2FilterSet) match(tags, values map[string]string) bool {
+func (s ec2FilterSet) matchTags(tags, values map[string]string) bool {
 	for _, f := range s {
 		var have []string
 		if key, isTag := strings.CutPrefix(f.name, "tag:"); isTag {
@@ -122,14 +122,14 @@ func (s ec2FilterSet) match(tags, values map[string]string) bool {
 		} else {
 			have = strings.Split(values[f.name], "\n")
 		}
-		if !slices.ContainsFunc(have, f.allows) {
+		if !slices.ContainsFunc(have, f.allowsValue) {
 			return false
 		}
 	}
 	return true
 }
 
-func (f ec2Filter) allows(value string) bool {
+func (f ec2Filter) allowsValue(value string) bool {
 	return slices.ContainsFunc(f.patterns, func(pattern string) bool { return ec2Wildcard(pattern, value) })
 }
 
@@ -189,5 +189,7 @@ func ec2Page[T any](c *call, list []T, key func(T) string, most, fallback int) (
 	return list, next, nil
 }
 
-// lag is how far a kind of thing is behind at the moment.
-func (e *Emulator) lag(what string) time.Duration { return max(0, time.Duration(e.rules.Lag[what])) }
+// currentLag is how far a kind of thing is behind at the moment.
+func (e *Emulator) currentLag(what string) time.Duration {
+	return max(0, time.Duration(e.rules.Lag[what]))
+}

@@ -18,47 +18,47 @@ import (
 
 func TestSameTokenSameAnswer(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	lab.template("t", nil)
+	env := newEC2Env(t)
+	env.createTemplate("t", nil)
 	in := fleetInput(spot, 2, "m5.large/a")
 	in.ClientToken = aws.String("token")
-	first := lab.fleet(in)
-	lab.control(http.MethodPost, "ice", `{}`)
-	lab.advance(23 * time.Hour)
-	second := lab.fleet(in)
+	first := env.createFleet(in)
+	env.callControlAPI(http.MethodPost, "ice", `{}`)
+	env.advanceClock(23 * time.Hour)
+	second := env.createFleet(in)
 	if diff := cmp.Diff(fleetIDs(first), fleetIDs(second)); diff != "" || *first.FleetId != *second.FleetId {
 		t.Errorf("second answer (-first +second):\n%s", diff)
 	}
-	if n := len(lab.emu.Instances()); n != 2 {
+	if n := len(env.emu.Instances()); n != 2 {
 		t.Errorf("%d instances, want 2", n)
 	}
 	other := fleetInput(spot, 3, "m5.large/a")
 	other.ClientToken = aws.String("token")
-	if _, err := lab.ec2.CreateFleet(t.Context(), other); apiCode(err) != "IdempotentParameterMismatch" {
+	if _, err := env.ec2.CreateFleet(t.Context(), other); apiCode(err) != "IdempotentParameterMismatch" {
 		t.Errorf("other parameters: %v", err)
 	}
-	lab.control(http.MethodDelete, "ice", "")
-	lab.advance(time.Hour)
-	if third := lab.fleet(in); slices.Equal(fleetIDs(first), fleetIDs(third)) {
+	env.callControlAPI(http.MethodDelete, "ice", "")
+	env.advanceClock(time.Hour)
+	if third := env.createFleet(in); slices.Equal(fleetIDs(first), fleetIDs(third)) {
 		t.Errorf("the token is remembered for more than a day")
 	}
 
 	template := &ec2.CreateLaunchTemplateInput{LaunchTemplateName: aws.String("x"), LaunchTemplateData: &types.RequestLaunchTemplateData{ImageId: aws.String("ami-1")}, ClientToken: aws.String("lt")}
-	one, err := lab.ec2.CreateLaunchTemplate(t.Context(), template)
+	one, err := env.ec2.CreateLaunchTemplate(t.Context(), template)
 	if err != nil {
 		t.Fatal(err)
 	}
-	two, err := lab.ec2.CreateLaunchTemplate(t.Context(), template)
+	two, err := env.ec2.CreateLaunchTemplate(t.Context(), template)
 	if err != nil || *one.LaunchTemplate.LaunchTemplateId != *two.LaunchTemplate.LaunchTemplateId {
 		t.Errorf("template again: %+v, %v", two, err)
 	}
 	run := runInput(false)
 	run.ClientToken = aws.String("run")
-	a, err := lab.ec2.RunInstances(t.Context(), run)
+	a, err := env.ec2.RunInstances(t.Context(), run)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := lab.ec2.RunInstances(t.Context(), run)
+	b, err := env.ec2.RunInstances(t.Context(), run)
 	if err != nil || *a.Instances[0].InstanceId != *b.Instances[0].InstanceId {
 		t.Errorf("run again: %+v, %v", b, err)
 	}
@@ -66,16 +66,16 @@ func TestSameTokenSameAnswer(t *testing.T) {
 
 func TestConnectionLostAfterTheLaunch(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	lab.template("t", nil)
-	lab.control(http.MethodPost, "faults", `{"action":"ec2:CreateFleet","count":1,"drop":"after"}`)
-	ids := fleetIDs(lab.fleet(fleetInput(spot, 2, "m5.large/a")))
-	calls := lab.emu.Calls(wire.EC2, "CreateFleet")
+	env := newEC2Env(t)
+	env.createTemplate("t", nil)
+	env.callControlAPI(http.MethodPost, "faults", `{"action":"ec2:CreateFleet","count":1,"drop":"after"}`)
+	ids := fleetIDs(env.createFleet(fleetInput(spot, 2, "m5.large/a")))
+	calls := env.emu.Calls(wire.EC2, "CreateFleet")
 	if len(calls) != 2 || calls[0].Invocation != calls[1].Invocation {
 		t.Fatalf("calls %+v, want one call in two attempts", calls)
 	}
 	var have []string
-	for _, v := range lab.emu.Instances() {
+	for _, v := range env.emu.Instances() {
 		have = append(have, v.ID)
 	}
 	if diff := cmp.Diff(have, sorted(ids)); diff != "" {
@@ -85,22 +85,22 @@ func TestConnectionLostAfterTheLaunch(t *testing.T) {
 
 func TestStateSurvivesJSON(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	lab.template("t", nil)
+	env := newEC2Env(t)
+	env.createTemplate("t", nil)
 	in := fleetInput(spot, 2, "m5.large/a")
 	in.ClientToken = aws.String("token")
-	ids := fleetIDs(lab.fleet(in))
-	lab.control(http.MethodPost, "ice", `{"instanceType":"c5.*","ttl":"1h"}`)
-	state := lab.control(http.MethodGet, "state", "")
-	lab.control(http.MethodPost, "reset", "")
-	if n := len(lab.emu.Instances()); n != 0 {
+	ids := fleetIDs(env.createFleet(in))
+	env.callControlAPI(http.MethodPost, "ice", `{"instanceType":"c5.*","ttl":"1h"}`)
+	state := env.callControlAPI(http.MethodGet, "state", "")
+	env.callControlAPI(http.MethodPost, "reset", "")
+	if n := len(env.emu.Instances()); n != 0 {
 		t.Fatalf("%d instances after a reset", n)
 	}
-	lab.control(http.MethodPut, "state", state)
-	if again := lab.control(http.MethodGet, "state", ""); again != state {
+	env.callControlAPI(http.MethodPut, "state", state)
+	if again := env.callControlAPI(http.MethodGet, "state", ""); again != state {
 		t.Errorf("state changed (-before +after):\n%s", cmp.Diff(strings.Split(state, "\n"), strings.Split(again, "\n")))
 	}
-	if got := fleetIDs(lab.fleet(in)); !slices.Equal(got, ids) {
+	if got := fleetIDs(env.createFleet(in)); !slices.Equal(got, ids) {
 		t.Errorf("the token was forgotten: %v, want %v", got, ids)
 	}
 }
@@ -114,10 +114,10 @@ func TestNothingInAStateIsTrusted(t *testing.T) {
 	if len(s.Subnets) != 0 || s.Instances == nil || len(s.ICE) != 0 || s.Timing.Pending == 0 || len(s.Types) != 1 {
 		t.Errorf("state %+v", s)
 	}
-	lab := newEC2Lab(t)
-	lab.emu.model.EC2.Types = s.Types
-	lab.emu.buildCatalogue()
-	if got := lab.ask("y"); !got.Known || got.Zones != nil || got.Spot != nil {
+	env := newEC2Env(t)
+	env.emu.model.EC2.Types = s.Types
+	env.emu.buildCatalogue()
+	if got := env.describeMarket("y"); !got.Known || got.Zones != nil || got.Spot != nil {
 		t.Errorf("a type without anything: %+v", got)
 	}
 }
@@ -125,10 +125,10 @@ func TestNothingInAStateIsTrusted(t *testing.T) {
 func TestSameSeedSameIDs(t *testing.T) {
 	t.Parallel()
 	run := func() []string {
-		lab := newEC2Lab(t)
-		lab.template("t", nil)
-		ids := fleetIDs(lab.fleet(fleetInput(spot, 3, "m5.large/a", "m5.xlarge/b")))
-		return append(ids, lab.templateID("t"), *lab.describe(ids[0]).NetworkInterfaces[0].NetworkInterfaceId)
+		env := newEC2Env(t)
+		env.createTemplate("t", nil)
+		ids := fleetIDs(env.createFleet(fleetInput(spot, 3, "m5.large/a", "m5.xlarge/b")))
+		return append(ids, env.templateID("t"), *env.describe(ids[0]).NetworkInterfaces[0].NetworkInterfaceId)
 	}
 	if diff := cmp.Diff(run(), run()); diff != "" {
 		t.Errorf("two emulators with one seed:\n%s", diff)
@@ -137,7 +137,7 @@ func TestSameSeedSameIDs(t *testing.T) {
 
 func TestControlsOfEC2(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
+	env := newEC2Env(t)
 	for name, tc := range map[string]struct {
 		method, path, body string
 		want               string // part of the refusal
@@ -158,64 +158,64 @@ func TestControlsOfEC2(t *testing.T) {
 		"bad ice":                {http.MethodPost, "ice", `{"zones":"a"}`, "unknown field"},
 		"no such part":           {http.MethodGet, "instances/x/y", ``, "no instance"},
 	} {
-		if status, text := lab.tryControl(tc.method, tc.path, tc.body); status != http.StatusBadRequest || !strings.Contains(text, tc.want) {
+		if status, text := env.tryControl(tc.method, tc.path, tc.body); status != http.StatusBadRequest || !strings.Contains(text, tc.want) {
 			t.Errorf("%s: %d %s, want ...%s", name, status, text, tc.want)
 		}
 	}
-	lab.control(http.MethodPut, "quota", `{"spotVCPU":4,"fleets":2}`)
-	lab.control(http.MethodPut, "quota", `{"spotVCPU":null}`)
-	if got := compact(lab.control(http.MethodGet, "quota", "")); got != `{"spotVCPU":null,"onDemandVCPU":null,"fleets":2}` {
+	env.callControlAPI(http.MethodPut, "quota", `{"spotVCPU":4,"fleets":2}`)
+	env.callControlAPI(http.MethodPut, "quota", `{"spotVCPU":null}`)
+	if got := compactXML(env.callControlAPI(http.MethodGet, "quota", "")); got != `{"spotVCPU":null,"onDemandVCPU":null,"fleets":2}` {
 		t.Errorf("quota %s", got)
 	}
-	lab.control(http.MethodPost, "ice", `{"capacityType":"spot","zone":"eu-west-1a","ttl":"3m"}`)
-	lab.control(http.MethodPost, "ice", `{"capacityType":"spot","zone":"eu-west-1b"}`)
-	lab.control(http.MethodDelete, "ice", `{"capacityType":"spot","zone":"eu-west-1b"}`)
-	if got := lab.control(http.MethodGet, "ice", ""); strings.Count(got, "zone") != 1 {
+	env.callControlAPI(http.MethodPost, "ice", `{"capacityType":"spot","zone":"eu-west-1a","ttl":"3m"}`)
+	env.callControlAPI(http.MethodPost, "ice", `{"capacityType":"spot","zone":"eu-west-1b"}`)
+	env.callControlAPI(http.MethodDelete, "ice", `{"capacityType":"spot","zone":"eu-west-1b"}`)
+	if got := env.callControlAPI(http.MethodGet, "ice", ""); strings.Count(got, "zone") != 1 {
 		t.Errorf("ice %s", got)
 	}
-	lab.advance(3 * time.Minute)
-	if got := strings.TrimSpace(lab.control(http.MethodGet, "ice", "")); got != "[]" && got != "null" {
+	env.advanceClock(3 * time.Minute)
+	if got := strings.TrimSpace(env.callControlAPI(http.MethodGet, "ice", "")); got != "[]" && got != "null" {
 		t.Errorf("ice after its time: %s", got)
 	}
-	lab.control(http.MethodDelete, "images/"+image("x86_64"), "")
-	lab.template("t", nil)
-	if got := fleetSummary(lab.fleet(fleetInput(onDemand, 1, "m5.large/a"))); !slices.Equal(got, []string{"InvalidAMIID.NotFound m5.large/a"}) {
+	env.callControlAPI(http.MethodDelete, "images/"+imageOfArch("x86_64"), "")
+	env.createTemplate("t", nil)
+	if got := fleetSummary(env.createFleet(fleetInput(onDemand, 1, "m5.large/a"))); !slices.Equal(got, []string{"InvalidAMIID.NotFound m5.large/a"}) {
 		t.Errorf("fleet with an image that was deregistered: %v", got)
 	}
 }
 
 func TestAddressesAreUniqueAndComeBack(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	lab.control(http.MethodPut, "subnets", `[{"id":"`+subnet("a")+`","cidr":"10.9.0.0/28"}]`) // 11 addresses
-	lab.template("t", nil)
-	out := lab.fleet(fleetInput(onDemand, 20, "m5.large/a"))
+	env := newEC2Env(t)
+	env.callControlAPI(http.MethodPut, "subnets", `[{"id":"`+subnet("a")+`","cidr":"10.9.0.0/28"}]`) // 11 addresses
+	env.createTemplate("t", nil)
+	out := env.createFleet(fleetInput(onDemand, 20, "m5.large/a"))
 	if diff := cmp.Diff([]string{"m5.large/a=11", "InsufficientFreeAddressesInSubnet m5.large/a"}, fleetSummary(out)); diff != "" {
 		t.Fatalf("fleet (-want +got):\n%s", diff)
 	}
 	seen := map[string]bool{}
-	for _, v := range lab.emu.Instances() {
+	for _, v := range env.emu.Instances() {
 		if seen[v.PrivateIP] {
 			t.Errorf("%s is used twice", v.PrivateIP)
 		}
 		seen[v.PrivateIP] = true
 	}
-	lab.control(http.MethodPost, "kill", `{"instance":"`+fleetIDs(out)[3]+`"}`)
-	lab.launch(onDemand, "m5.large/a")
+	env.callControlAPI(http.MethodPost, "kill", `{"instance":"`+fleetIDs(out)[3]+`"}`)
+	env.launch(onDemand, "m5.large/a")
 }
 
 func TestManyCallersAtOnce(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	lab.template("t", nil)
+	env := newEC2Env(t)
+	env.createTemplate("t", nil)
 	done := make(chan error)
 	for range 8 {
 		go func() {
-			_, err := lab.ec2.CreateFleet(t.Context(), fleetInput(spot, 3, "m5.large/a"))
+			_, err := env.ec2.CreateFleet(t.Context(), fleetInput(spot, 3, "m5.large/a"))
 			if err == nil {
-				_, err = lab.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{})
+				_, err = env.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{})
 			}
-			lab.emu.Instances()
+			env.emu.Instances()
 			done <- err
 		}()
 	}
@@ -224,7 +224,7 @@ func TestManyCallersAtOnce(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if n := len(lab.emu.Instances()); n != 24 {
+	if n := len(env.emu.Instances()); n != 24 {
 		t.Errorf("%d instances, want 24", n)
 	}
 }
@@ -233,9 +233,9 @@ func TestManyCallersAtOnce(t *testing.T) {
 // on the wrong side.
 func TestOddParameters(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	lab.template("t", nil)
-	lab.launch(onDemand, "m5.large/a")
+	env := newEC2Env(t)
+	env.createTemplate("t", nil)
+	env.launch(onDemand, "m5.large/a")
 	bodies := []string{
 		"", "MaxResults=0", "MaxResults=x", "MaxResults=-1", "MaxResults=99999999999999999999", "NextToken=!", "NextToken=AAAA",
 		"Filter.1.Name=", "Filter.1.Name=tag:", "Filter.1.Name=tag-key", "Filter.1.Value.1=x", "InstanceId.1=", "InstanceId.1=i-", "ImageId.1=", "SubnetId.1=&GroupId.1=",
@@ -246,12 +246,12 @@ func TestOddParameters(t *testing.T) {
 		"Type=instant&LaunchTemplateConfigs.1.LaunchTemplateSpecification.LaunchTemplateName=t&LaunchTemplateConfigs.1.Overrides.1.InstanceType=m5.large&TargetCapacitySpecification.TotalTargetCapacity=1&TargetCapacitySpecification.DefaultTargetCapacityType=gift",
 		"LocationType=galaxy", "ProductDescription.1=OS/2", "VpcId.1=x", "ZoneName.1=x", "ClientToken=", "ClientToken=x&LaunchTemplateName=z",
 	}
-	for action := range lab.emu.operations[wire.EC2] {
+	for action := range env.emu.operations[wire.EC2] {
 		for _, body := range bodies {
 			request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader("Action="+action+"&Version=2016-11-15&"+body))
 			request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 			recorder := httptest.NewRecorder()
-			lab.emu.ServeHTTP(recorder, request)
+			env.emu.ServeHTTP(recorder, request)
 			if recorder.Code >= http.StatusInternalServerError {
 				t.Errorf("%s %s: %d %s", action, body, recorder.Code, recorder.Body)
 			}
@@ -275,21 +275,21 @@ func FuzzEC2Wildcard(f *testing.F) {
 
 func TestThrottledAndBroken(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	lab.template("t", nil)
-	lab.control(http.MethodPut, "throttle", `{"ec2:CreateFleet":{"rate":0,"burst":1}}`)
-	lab.launch(onDemand, "m5.large/a")
-	if _, err := lab.ec2.CreateFleet(t.Context(), fleetInput(onDemand, 1, "m5.large/a")); apiCode(err) != "RequestLimitExceeded" {
+	env := newEC2Env(t)
+	env.createTemplate("t", nil)
+	env.callControlAPI(http.MethodPut, "throttle", `{"ec2:CreateFleet":{"rate":0,"burst":1}}`)
+	env.launch(onDemand, "m5.large/a")
+	if _, err := env.ec2.CreateFleet(t.Context(), fleetInput(onDemand, 1, "m5.large/a")); apiCode(err) != "RequestLimitExceeded" {
 		t.Errorf("throttled: %v", err)
 	}
-	lab.control(http.MethodPost, "faults", `{"action":"ec2:Describe*","count":3,"code":"InternalError"}`)
-	if _, err := lab.ec2.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{}); apiCode(err) != "InternalError" {
+	env.callControlAPI(http.MethodPost, "faults", `{"action":"ec2:Describe*","count":3,"code":"InternalError"}`)
+	if _, err := env.ec2.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{}); apiCode(err) != "InternalError" {
 		t.Errorf("three faults outlast three attempts: %v", err)
 	}
-	if _, err := lab.ec2.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{}); err != nil {
+	if _, err := env.ec2.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{}); err != nil {
 		t.Errorf("after the faults: %v", err)
 	}
-	if n := len(lab.emu.Instances()); n != 1 {
+	if n := len(env.emu.Instances()); n != 1 {
 		t.Errorf("%d instances, want 1", n)
 	}
 }

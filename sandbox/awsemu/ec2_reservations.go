@@ -49,7 +49,7 @@ func (e *Emulator) giveBack(r *CapacityReservation) {
 // would without; those of capacity blocks and of interruptible reservations end instead.
 func (e *Emulator) loseReservations(now time.Time) (changed bool) {
 	for _, i := range e.ec2().Instances {
-		if i.Reservation == "" || i.Lifecycle != "" || !i.alive() {
+		if i.Reservation == "" || i.Lifecycle != "" || !i.holdsResources() {
 			continue
 		}
 		if r := e.ec2().Reservations[i.Reservation]; r == nil || r.stateAt(now) != "active" {
@@ -101,7 +101,7 @@ const adhoc = "adhoc"
 
 func (e *Emulator) reservationItem(r *CapacityReservation, now time.Time) reservationItem {
 	item := reservationItem{
-		ID: r.ID, ARN: e.arn("ec2", "capacity-reservation/"+r.ID), Owner: r.Owner, InstanceType: r.InstanceType, Platform: "Linux/UNIX",
+		ID: r.ID, ARN: e.accountARN("ec2", "capacity-reservation/"+r.ID), Owner: r.Owner, InstanceType: r.InstanceType, Platform: "Linux/UNIX",
 		Zone: r.Zone, Tenancy: "default", Total: r.Total, Available: r.Available, State: r.stateAt(now), EndType: "unlimited",
 		Match: r.Match, Type: r.Type, Interruptible: r.Interruptible, Tags: tagItems(r.Tags),
 	}
@@ -115,7 +115,7 @@ func (e *Emulator) reservationItem(r *CapacityReservation, now time.Time) reserv
 		item.From = &lentFromItem{Source: r.Source, InterruptionType: adhoc}
 	}
 	if lent := e.lentBy(r); lent != nil {
-		item.Lent = &allocationItem{ID: lent.ID, Count: lent.Total, Target: lent.Total - lent.Reclaim, Status: lent.allocation(), InterruptionType: adhoc}
+		item.Lent = &allocationItem{ID: lent.ID, Count: lent.Total, Target: lent.Total - lent.Reclaim, Status: lent.allocationID(), InterruptionType: adhoc}
 	}
 	return item
 }
@@ -130,7 +130,7 @@ func (e *Emulator) lentBy(r *CapacityReservation) *CapacityReservation {
 	return nil
 }
 
-func (r *CapacityReservation) allocation() string {
+func (r *CapacityReservation) allocationID() string {
 	if r.Reclaim > 0 {
 		return "updating"
 	}
@@ -162,7 +162,7 @@ func (e *Emulator) describeReservations(c *call) (any, error) {
 	}
 	var list []*CapacityReservation
 	for _, r := range e.ec2().Reservations {
-		if selected(ids, r.ID) && filters.match(r.Tags, map[string]string{
+		if isSelected(ids, r.ID) && filters.matchTags(r.Tags, map[string]string{
 			"state": r.stateAt(c.now), "owner-id": r.Owner, "instance-match-criteria": r.Match, "instance-type": r.InstanceType, "availability-zone": r.Zone,
 		}) {
 			list = append(list, r)
@@ -268,7 +268,7 @@ func (e *Emulator) cancelReservation(c *call) (any, error) {
 	}
 	r.State, r.Available = "cancelled", 0
 	if r.Interruptible {
-		e.reclaim(c.now, r, r.Total)
+		e.reclaimLentCapacity(c.now, r, r.Total)
 	}
 	e.loseReservations(c.now)
 	return returnAnswer{Return: true}, nil
@@ -296,7 +296,7 @@ func (e *Emulator) lendCapacity(c *call) (any, error) {
 	r.Total -= count
 	r.Available -= count
 	e.ec2().Reservations[lent.ID] = &lent
-	return allocationItem{Source: r.ID, Count: count, Target: count, Status: lent.allocation(), InterruptionType: adhoc}, nil
+	return allocationItem{Source: r.ID, Count: count, Target: count, Status: lent.allocationID(), InterruptionType: adhoc}, nil
 }
 
 // updateLent changes how much a reservation lends: what is free comes back at once, the rest after a notice.
@@ -321,21 +321,21 @@ func (e *Emulator) updateLent(c *call) (any, error) {
 	free := min(max(-more, 0), lent.Available)
 	lent.Total, lent.Available = lent.Total-free, lent.Available-free
 	r.Total, r.Available = r.Total+free, r.Available+free
-	e.reclaim(c.now, lent, -more-free)
-	return allocationItem{ID: lent.ID, Source: r.ID, Count: lent.Total, Target: target, Status: lent.allocation(), InterruptionType: adhoc}, nil
+	e.reclaimLentCapacity(c.now, lent, -more-free)
+	return allocationItem{ID: lent.ID, Source: r.ID, Count: lent.Total, Target: target, Status: lent.allocationID(), InterruptionType: adhoc}, nil
 }
 
-// reclaim announces the end of some instances that run on lent capacity.
-func (e *Emulator) reclaim(now time.Time, lent *CapacityReservation, count int) {
+// reclaimLentCapacity announces the end of some instances that run on lent capacity.
+func (e *Emulator) reclaimLentCapacity(now time.Time, lent *CapacityReservation, count int) {
 	var inside []*Instance
 	for _, i := range e.ec2().Instances {
-		if i.Reservation == lent.ID && i.alive() && i.State != stateShuttingDown && i.Interrupt.IsZero() {
+		if i.Reservation == lent.ID && i.holdsResources() && i.State != stateShuttingDown && i.Interrupt.IsZero() {
 			inside = append(inside, i)
 		}
 	}
 	sortInstances(inside)
 	for _, i := range inside[:min(max(count, 0), len(inside))] {
 		lent.Reclaim++
-		e.interruptReserved(now, i, now.Add(time.Duration(e.hastened(e.ec2().Timing.Notice))))
+		e.interruptReserved(now, i, now.Add(time.Duration(e.scaledDuration(e.ec2().Timing.Notice))))
 	}
 }

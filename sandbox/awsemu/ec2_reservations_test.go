@@ -12,7 +12,7 @@ import (
 )
 
 // reserve makes a capacity reservation of m5.large in zone a.
-func (l *ec2Lab) reserve(count int32, change func(*ec2.CreateCapacityReservationInput)) types.CapacityReservation {
+func (l *ec2Env) reserve(count int32, change func(*ec2.CreateCapacityReservationInput)) types.CapacityReservation {
 	l.Helper()
 	in := &ec2.CreateCapacityReservationInput{
 		InstanceType: aws.String("m5.large"), InstancePlatform: types.CapacityReservationInstancePlatformLinuxUnix, AvailabilityZone: aws.String("eu-west-1a"),
@@ -29,7 +29,7 @@ func (l *ec2Lab) reserve(count int32, change func(*ec2.CreateCapacityReservation
 	return *out.CapacityReservation
 }
 
-func (l *ec2Lab) reservation(id string) types.CapacityReservation {
+func (l *ec2Env) describeReservation(id string) types.CapacityReservation {
 	l.Helper()
 	out, err := l.ec2.DescribeCapacityReservations(l.Context(), &ec2.DescribeCapacityReservationsInput{CapacityReservationIds: []string{id}})
 	if err != nil {
@@ -38,8 +38,8 @@ func (l *ec2Lab) reservation(id string) types.CapacityReservation {
 	return out.CapacityReservations[0]
 }
 
-// into makes the template launch into a reservation.
-func into(id string) func(*types.RequestLaunchTemplateData) {
+// intoReservation makes the template launch into a reservation.
+func intoReservation(id string) func(*types.RequestLaunchTemplateData) {
 	return func(d *types.RequestLaunchTemplateData) {
 		d.CapacityReservationSpecification = &types.LaunchTemplateCapacityReservationSpecificationRequest{
 			CapacityReservationTarget: &types.CapacityReservationTarget{CapacityReservationId: &id},
@@ -49,33 +49,33 @@ func into(id string) func(*types.RequestLaunchTemplateData) {
 
 func TestTrust_D03_AnInstanceLosesACancelledReservation(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(*ec2Lab, string){
-		"cancelled": func(l *ec2Lab, id string) {
+	for name, end := range map[string]func(*ec2Env, string){
+		"cancelled": func(l *ec2Env, id string) {
 			if _, err := l.ec2.CancelCapacityReservation(l.Context(), &ec2.CancelCapacityReservationInput{CapacityReservationId: &id}); err != nil {
 				l.Fatal(err)
 			}
-			if r := l.reservation(id); r.State != types.CapacityReservationStateCancelled || *r.AvailableInstanceCount != 0 {
+			if r := l.describeReservation(id); r.State != types.CapacityReservationStateCancelled || *r.AvailableInstanceCount != 0 {
 				l.Errorf("reservation %s with %d free", r.State, *r.AvailableInstanceCount)
 			}
 		},
-		"expired": func(l *ec2Lab, id string) {
-			l.control(http.MethodPut, "reservations", `[{"id":"`+id+`","end":"2030-01-01T01:00:00Z"}]`)
-			l.advance(time.Hour)
+		"expired": func(l *ec2Env, id string) {
+			l.callControlAPI(http.MethodPut, "reservations", `[{"id":"`+id+`","end":"2030-01-01T01:00:00Z"}]`)
+			l.advanceClock(time.Hour)
 		},
-		"taken away": func(l *ec2Lab, id string) { l.control(http.MethodDelete, "reservations/"+id, "") },
+		"taken away": func(l *ec2Env, id string) { l.callControlAPI(http.MethodDelete, "reservations/"+id, "") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			lab := newEC2Lab(t)
-			r := lab.reserve(2, nil)
-			lab.template("t", into(*r.CapacityReservationId))
-			id := lab.launch(onDemand, "m5.large/a")
-			lab.advance(time.Minute)
-			if i := lab.describe(id); aws.ToString(i.CapacityReservationId) != *r.CapacityReservationId || *lab.reservation(*r.CapacityReservationId).AvailableInstanceCount != 1 {
+			env := newEC2Env(t)
+			r := env.reserve(2, nil)
+			env.createTemplate("t", intoReservation(*r.CapacityReservationId))
+			id := env.launch(onDemand, "m5.large/a")
+			env.advanceClock(time.Minute)
+			if i := env.describe(id); aws.ToString(i.CapacityReservationId) != *r.CapacityReservationId || *env.describeReservation(*r.CapacityReservationId).AvailableInstanceCount != 1 {
 				t.Fatalf("launched into %q", aws.ToString(i.CapacityReservationId))
 			}
-			end(lab, *r.CapacityReservationId)
-			i := lab.describe(id)
+			end(env, *r.CapacityReservationId)
+			i := env.describe(id)
 			if i.CapacityReservationId != nil || i.State.Name != types.InstanceStateNameRunning {
 				t.Errorf("it is %s in %q; want it to run on without a reservation", i.State.Name, aws.ToString(i.CapacityReservationId))
 			}
@@ -88,22 +88,22 @@ func TestTrust_D03_AnInstanceLosesACancelledReservation(t *testing.T) {
 
 func TestTrust_D03_CapacityReservationsAreMadeAndChanged(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	r := lab.reserve(3, func(in *ec2.CreateCapacityReservationInput) {
+	env := newEC2Env(t)
+	r := env.reserve(3, func(in *ec2.CreateCapacityReservationInput) {
 		in.EndDateType, in.EndDate = types.EndDateTypeLimited, aws.Time(ec2Start.Add(48*time.Hour))
 	})
 	if r.State != "active" || *r.TotalInstanceCount != 3 || *r.AvailableInstanceCount != 3 || r.EndDateType != "limited" || len(r.Tags) != 1 || !strings.HasPrefix(*r.CapacityReservationId, "cr-") {
 		t.Errorf("made %+v", r)
 	}
-	if _, err := lab.ec2.ModifyCapacityReservation(t.Context(), &ec2.ModifyCapacityReservationInput{
+	if _, err := env.ec2.ModifyCapacityReservation(t.Context(), &ec2.ModifyCapacityReservationInput{
 		CapacityReservationId: r.CapacityReservationId, InstanceCount: aws.Int32(5), EndDateType: types.EndDateTypeUnlimited,
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if r = lab.reservation(*r.CapacityReservationId); *r.TotalInstanceCount != 5 || *r.AvailableInstanceCount != 5 || r.EndDate != nil {
+	if r = env.describeReservation(*r.CapacityReservationId); *r.TotalInstanceCount != 5 || *r.AvailableInstanceCount != 5 || r.EndDate != nil {
 		t.Errorf("changed to %+v", r)
 	}
-	_, err := lab.ec2.CreateCapacityReservation(t.Context(), &ec2.CreateCapacityReservationInput{
+	_, err := env.ec2.CreateCapacityReservation(t.Context(), &ec2.CreateCapacityReservationInput{
 		InstanceType: aws.String("m5.larg"), InstancePlatform: "Linux/UNIX", AvailabilityZone: aws.String("eu-west-1a"), InstanceCount: aws.Int32(1),
 	})
 	if apiCode(err) != "InvalidParameterValue" {
@@ -113,41 +113,41 @@ func TestTrust_D03_CapacityReservationsAreMadeAndChanged(t *testing.T) {
 
 func TestTrust_D03_InterruptibleCapacityIsLentAndReclaimed(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	source := lab.reserve(3, nil)
-	lent, err := lab.ec2.CreateInterruptibleCapacityReservationAllocation(t.Context(), &ec2.CreateInterruptibleCapacityReservationAllocationInput{
+	env := newEC2Env(t)
+	source := env.reserve(3, nil)
+	lent, err := env.ec2.CreateInterruptibleCapacityReservationAllocation(t.Context(), &ec2.CreateInterruptibleCapacityReservationAllocationInput{
 		CapacityReservationId: source.CapacityReservationId, InstanceCount: aws.Int32(2),
 	})
 	if err != nil || *lent.TargetInstanceCount != 2 {
 		t.Fatalf("lend: %+v, %v", lent, err)
 	}
-	source = lab.reservation(*source.CapacityReservationId)
+	source = env.describeReservation(*source.CapacityReservationId)
 	if *source.TotalInstanceCount != 1 || source.InterruptibleCapacityAllocation == nil || *source.InterruptibleCapacityAllocation.InstanceCount != 2 {
 		t.Fatalf("source %+v", source)
 	}
 	id := *source.InterruptibleCapacityAllocation.InterruptibleCapacityReservationId
-	if r := lab.reservation(id); !aws.ToBool(r.Interruptible) || *r.TotalInstanceCount != 2 || *r.InterruptionInfo.SourceCapacityReservationId != *source.CapacityReservationId {
+	if r := env.describeReservation(id); !aws.ToBool(r.Interruptible) || *r.TotalInstanceCount != 2 || *r.InterruptionInfo.SourceCapacityReservationId != *source.CapacityReservationId {
 		t.Fatalf("lent %+v", r)
 	}
-	lab.template("t", into(id))
+	env.createTemplate("t", intoReservation(id))
 	in := fleetInput("", 1, "m5.large/a")
 	in.TargetCapacitySpecification.DefaultTargetCapacityType = "reserved-capacity"
-	instance := fleetIDs(lab.fleet(in))[0]
-	lab.advance(time.Minute)
-	lab.events()
-	back, err := lab.ec2.UpdateInterruptibleCapacityReservationAllocation(t.Context(), &ec2.UpdateInterruptibleCapacityReservationAllocationInput{
+	instance := fleetIDs(env.createFleet(in))[0]
+	env.advanceClock(time.Minute)
+	env.events()
+	back, err := env.ec2.UpdateInterruptibleCapacityReservationAllocation(t.Context(), &ec2.UpdateInterruptibleCapacityReservationAllocationInput{
 		CapacityReservationId: source.CapacityReservationId, TargetInstanceCount: aws.Int32(0),
 	})
 	if err != nil || *back.TargetInstanceCount != 0 {
 		t.Fatalf("reclaim: %+v, %v", back, err)
 	}
-	events := eventLines(lab.events())
+	events := eventLines(env.events())
 	if len(events) != 1 || !strings.HasSuffix(events[0], "Capacity Reservation Instance Interruption Warning terminate") {
 		t.Errorf("events %q", events)
 	}
-	lab.advance(3 * time.Minute)
-	lab.wantState(instance, types.InstanceStateNameTerminated)
-	if r := lab.reservation(*source.CapacityReservationId); *r.TotalInstanceCount != 3 || *r.AvailableInstanceCount != 3 {
+	env.advanceClock(3 * time.Minute)
+	env.wantState(instance, types.InstanceStateNameTerminated)
+	if r := env.describeReservation(*source.CapacityReservationId); *r.TotalInstanceCount != 3 || *r.AvailableInstanceCount != 3 {
 		t.Errorf("after the notice the source has %d of %d", *r.AvailableInstanceCount, *r.TotalInstanceCount)
 	}
 }

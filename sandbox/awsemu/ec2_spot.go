@@ -41,9 +41,9 @@ type spotRequestsAnswer struct {
 func (i *Instance) spotState() (state string, status spotStatusItem) {
 	updated := wire.Time(i.Launched)
 	switch {
-	case i.State != stateShuttingDown && i.alive() && i.SpotMarked:
+	case i.State != stateShuttingDown && i.holdsResources() && i.SpotMarked:
 		return "active", spotStatusItem{Code: "marked-for-termination", Message: "The Spot Instance is marked for termination.", Updated: updated}
-	case i.State != stateShuttingDown && i.alive():
+	case i.State != stateShuttingDown && i.holdsResources():
 		return "active", spotStatusItem{Code: "fulfilled", Message: "Your Spot request is fulfilled.", Updated: updated}
 	case i.ReasonCode == spotTermination:
 		return "closed", spotStatusItem{Code: "instance-terminated-no-capacity", Message: "Your instance was terminated because there is no longer enough Spot capacity.", Updated: updated}
@@ -61,12 +61,12 @@ func (e *Emulator) describeSpotRequests(c *call) (any, error) {
 	var list []*Instance
 	var found []string
 	for _, i := range e.ec2().Instances {
-		if i.SpotRequest == "" || c.now.Before(i.Visible) || !selected(ids, i.SpotRequest) {
+		if i.SpotRequest == "" || c.now.Before(i.Visible) || !isSelected(ids, i.SpotRequest) {
 			continue
 		}
 		found = append(found, i.SpotRequest)
 		state, status := i.spotState()
-		if filters.match(i.SpotTags, map[string]string{
+		if filters.matchTags(i.SpotTags, map[string]string{
 			"spot-instance-request-id": i.SpotRequest, "state": state, "status-code": status.Code, "instance-id": i.ID, "type": "one-time",
 			"launched-availability-zone": i.Zone, "launch.image-id": i.ImageID, "launch.instance-type": i.Type,
 		}) {

@@ -159,7 +159,7 @@ func newEC2Timing() EC2Timing {
 
 func newEC2State() *EC2State {
 	s := &EC2State{Timing: newEC2Timing()}
-	s.fill()
+	s.fillMissing()
 	return s
 }
 
@@ -171,12 +171,12 @@ func (s *EC2State) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	*s = EC2State(p)
-	s.fill()
+	s.fillMissing()
 	return nil
 }
 
-// fill makes absent maps and drops absent elements.
-func (s *EC2State) fill() {
+// fillMissing makes absent maps and drops absent elements.
+func (s *EC2State) fillMissing() {
 	fillMap(&s.Subnets)
 	fillMap(&s.Groups)
 	fillMap(&s.Images)

@@ -47,7 +47,7 @@ func (e *Emulator) describeInstanceStatus(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := e.instancesAsked(c)
+	list, err := e.requestedInstances(c)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func (e *Emulator) describeInstanceStatus(c *call) (any, error) {
 		for _, event := range check.Events {
 			codes = append(codes, event.Code)
 		}
-		if filters.match(i.Tags, map[string]string{
+		if filters.matchTags(i.Tags, map[string]string{
 			"instance-status.status": check.Instance, "system-status.status": check.System, "attached-ebs-status.status": check.AttachedEBS,
 			"event.code": strings.Join(codes, "\n"), "instance-state-name": i.State, "availability-zone": i.Zone,
 		}) {

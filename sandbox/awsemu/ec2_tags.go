@@ -72,7 +72,7 @@ func (e *Emulator) changeTags(c *call, change func(map[string]string)) (any, err
 		}
 		edits = append(edits, one)
 	}
-	lag := e.lag("tags")
+	lag := e.currentLag("tags")
 	for _, one := range edits {
 		if one.instance == nil || lag == 0 && len(one.instance.TagChanges) == 0 {
 			*one.tags = one.after
@@ -207,7 +207,7 @@ func (e *Emulator) describeTags(c *call) (any, error) {
 		kind := resourceKind(prefix)
 		for key, value := range tags {
 			one := map[string]string{key: value} // tag:x requests this tag, not for its neighbours
-			if filters.match(one, map[string]string{"key": key, "value": value, "resource-id": id, "resource-type": kind}) {
+			if filters.matchTags(one, map[string]string{"key": key, "value": value, "resource-id": id, "resource-type": kind}) {
 				list = append(list, tagOfItem{ID: id, Kind: kind, Key: key, Value: value})
 			}
 		}
@@ -244,7 +244,7 @@ func (e *Emulator) allTags(now time.Time) map[string]map[string]string {
 	for id, r := range s.Reservations {
 		all[id] = r.Tags
 	}
-	for _, n := range e.interfaces(now) {
+	for _, n := range e.visibleInterfaces(now) {
 		all[n.NetworkInterface.ID] = n.NetworkInterface.Tags
 	}
 	for id, v := range s.Volumes {

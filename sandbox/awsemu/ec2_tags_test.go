@@ -13,11 +13,11 @@ import (
 
 func TestDescribeTags(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	lab.template("t", nil)
-	id := lab.launch(types.DefaultTargetCapacityTypeOnDemand, "m5.large/a")
+	env := newEC2Env(t)
+	env.createTemplate("t", nil)
+	id := env.launch(types.DefaultTargetCapacityTypeOnDemand, "m5.large/a")
 	ask := func(filters ...types.Filter) (list []string) {
-		pages := ec2.NewDescribeTagsPaginator(lab.ec2, &ec2.DescribeTagsInput{Filters: filters, MaxResults: aws.Int32(2)})
+		pages := ec2.NewDescribeTagsPaginator(env.ec2, &ec2.DescribeTagsInput{Filters: filters, MaxResults: aws.Int32(2)})
 		for pages.HasMorePages() {
 			page, err := pages.NextPage(t.Context())
 			if err != nil {
@@ -42,7 +42,7 @@ func TestDescribeTags(t *testing.T) {
 	if got := ask(filter("resource-type", "subnet", "security-group", "capacity-reservation", "placement-group"), filter("key", "Name", "karpenter.sh/discovery")); len(got) != 3*2+2+2*2+1 {
 		t.Errorf("of the rest: %v", got)
 	}
-	_, err := lab.ec2.DescribeTags(t.Context(), &ec2.DescribeTagsInput{Filters: ec2FilterOf("colour", "x")})
+	_, err := env.ec2.DescribeTags(t.Context(), &ec2.DescribeTagsInput{Filters: ec2FilterOf("colour", "x")})
 	if apiCode(err) != "InvalidParameterValue" {
 		t.Errorf("by colour: %v", err)
 	}
@@ -50,9 +50,9 @@ func TestDescribeTags(t *testing.T) {
 
 func TestDescribeLaunchTemplateVersions(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
+	env := newEC2Env(t)
 	userData := base64.StdEncoding.EncodeToString([]byte("hello"))
-	lab.template("t", func(d *types.RequestLaunchTemplateData) {
+	env.createTemplate("t", func(d *types.RequestLaunchTemplateData) {
 		d.UserData = &userData
 		d.Monitoring = &types.LaunchTemplatesMonitoringRequest{Enabled: aws.Bool(true)}
 		d.EnclaveOptions = &types.LaunchTemplateEnclaveOptionsRequest{Enabled: aws.Bool(false)}
@@ -67,7 +67,7 @@ func TestDescribeLaunchTemplateVersions(t *testing.T) {
 		d.NetworkInterfaces[0].ConnectionTrackingSpecification = &types.ConnectionTrackingSpecificationRequest{UdpTimeout: aws.Int32(30)}
 		d.TagSpecifications = []types.LaunchTemplateTagSpecificationRequest{{ResourceType: types.ResourceTypeNetworkInterface, Tags: []types.Tag{{Key: aws.String("k"), Value: aws.String("v")}}}}
 	})
-	out, err := lab.ec2.DescribeLaunchTemplateVersions(t.Context(), &ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateName: aws.String("t"), Versions: []string{"$Latest"}})
+	out, err := env.ec2.DescribeLaunchTemplateVersions(t.Context(), &ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateName: aws.String("t"), Versions: []string{"$Latest"}})
 	if err != nil || len(out.LaunchTemplateVersions) != 1 {
 		t.Fatalf("%v, %v", out, err)
 	}
@@ -76,7 +76,7 @@ func TestDescribeLaunchTemplateVersions(t *testing.T) {
 		t.Errorf("version %+v", version)
 	}
 	want := &types.ResponseLaunchTemplateData{
-		ImageId: aws.String(image("x86_64")), UserData: &userData,
+		ImageId: aws.String(imageOfArch("x86_64")), UserData: &userData,
 		IamInstanceProfile: &types.LaunchTemplateIamInstanceProfileSpecification{Name: aws.String("nodes")},
 		Monitoring:         &types.LaunchTemplatesMonitoring{Enabled: aws.Bool(true)},
 		EnclaveOptions:     &types.LaunchTemplateEnclaveOptions{Enabled: aws.Bool(false)},
@@ -110,8 +110,8 @@ func TestDescribeLaunchTemplateVersions(t *testing.T) {
 
 func TestDescribeLaunchTemplateVersionsRefuses(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	lab.template("t", nil)
+	env := newEC2Env(t)
+	env.createTemplate("t", nil)
 	for name, tc := range map[string]struct {
 		in   ec2.DescribeLaunchTemplateVersionsInput
 		code string
@@ -119,7 +119,7 @@ func TestDescribeLaunchTemplateVersionsRefuses(t *testing.T) {
 	}{
 		"all templates, latest": {in: ec2.DescribeLaunchTemplateVersionsInput{Versions: []string{"$Latest"}}, want: 1},
 		"by number":             {in: ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateName: aws.String("t"), Versions: []string{"1"}}, want: 1},
-		"by image":              {in: ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateName: aws.String("t"), Filters: ec2FilterOf("image-id", image("x86_64"))}, want: 1},
+		"by image":              {in: ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateName: aws.String("t"), Filters: ec2FilterOf("image-id", imageOfArch("x86_64"))}, want: 1},
 		"by another image":      {in: ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateName: aws.String("t"), Filters: ec2FilterOf("image-id", "ami-1")}},
 		"later versions":        {in: ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateName: aws.String("t"), MinVersion: aws.String("2")}},
 		"no template":           {code: "MissingParameter"},
@@ -128,7 +128,7 @@ func TestDescribeLaunchTemplateVersionsRefuses(t *testing.T) {
 		"second version":        {in: ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateName: aws.String("t"), Versions: []string{"2"}}, code: "InvalidLaunchTemplateId.VersionNotFound"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, err := lab.ec2.DescribeLaunchTemplateVersions(t.Context(), &tc.in)
+			out, err := env.ec2.DescribeLaunchTemplateVersions(t.Context(), &tc.in)
 			if apiCode(err) != tc.code {
 				t.Fatalf("error %v, want %q", err, tc.code)
 			}

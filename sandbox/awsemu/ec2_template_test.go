@@ -15,14 +15,14 @@ import (
 
 func TestLaunchTemplates(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
+	env := newEC2Env(t)
 	for _, name := range []string{"karpenter.k8s.aws/1", "karpenter.k8s.aws/2", "other"} {
-		lab.template(name, nil)
+		env.createTemplate(name, nil)
 	}
 	find := func(in *ec2.DescribeLaunchTemplatesInput) []string {
 		t.Helper()
 		var names []string
-		pages := ec2.NewDescribeLaunchTemplatesPaginator(lab.ec2, in)
+		pages := ec2.NewDescribeLaunchTemplatesPaginator(env.ec2, in)
 		for pages.HasMorePages() {
 			page, err := pages.NextPage(t.Context())
 			if err != nil {
@@ -49,18 +49,18 @@ func TestLaunchTemplates(t *testing.T) {
 	if got := find(&ec2.DescribeLaunchTemplatesInput{LaunchTemplateNames: []string{"other"}}); !slices.Equal(got, []string{"other"}) {
 		t.Errorf("by name: %v", got)
 	}
-	_, err := lab.ec2.DescribeLaunchTemplates(t.Context(), &ec2.DescribeLaunchTemplatesInput{LaunchTemplateNames: []string{"none"}})
+	_, err := env.ec2.DescribeLaunchTemplates(t.Context(), &ec2.DescribeLaunchTemplatesInput{LaunchTemplateNames: []string{"none"}})
 	if apiCode(err) != "InvalidLaunchTemplateName.NotFoundException" {
 		t.Errorf("unknown name: %v", err)
 	}
-	if _, err := lab.ec2.DeleteLaunchTemplate(t.Context(), &ec2.DeleteLaunchTemplateInput{LaunchTemplateName: aws.String("other")}); err != nil {
+	if _, err := env.ec2.DeleteLaunchTemplate(t.Context(), &ec2.DeleteLaunchTemplateInput{LaunchTemplateName: aws.String("other")}); err != nil {
 		t.Fatal(err)
 	}
-	_, err = lab.ec2.DeleteLaunchTemplate(t.Context(), &ec2.DeleteLaunchTemplateInput{LaunchTemplateName: aws.String("other")})
+	_, err = env.ec2.DeleteLaunchTemplate(t.Context(), &ec2.DeleteLaunchTemplateInput{LaunchTemplateName: aws.String("other")})
 	if apiCode(err) != "InvalidLaunchTemplateName.NotFoundException" {
 		t.Errorf("deleted twice: %v", err)
 	}
-	_, err = lab.ec2.DeleteLaunchTemplate(t.Context(), &ec2.DeleteLaunchTemplateInput{LaunchTemplateId: aws.String("lt-1")})
+	_, err = env.ec2.DeleteLaunchTemplate(t.Context(), &ec2.DeleteLaunchTemplateInput{LaunchTemplateId: aws.String("lt-1")})
 	if apiCode(err) != "InvalidLaunchTemplateId.NotFound" {
 		t.Errorf("unknown id: %v", err)
 	}
@@ -68,13 +68,13 @@ func TestLaunchTemplates(t *testing.T) {
 
 func TestLaunchTemplateDataIsKeptVerbatim(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	lab.template("t", func(d *types.RequestLaunchTemplateData) {
+	env := newEC2Env(t)
+	env.createTemplate("t", func(d *types.RequestLaunchTemplateData) {
 		d.MetadataOptions = &types.LaunchTemplateInstanceMetadataOptionsRequest{HttpTokens: types.LaunchTemplateHttpTokensStateRequired, HttpPutResponseHopLimit: aws.Int32(1)}
 		d.Monitoring = &types.LaunchTemplatesMonitoringRequest{Enabled: aws.Bool(true)}
 		d.TagSpecifications = []types.LaunchTemplateTagSpecificationRequest{{ResourceType: types.ResourceTypeNetworkInterface, Tags: []types.Tag{{Key: aws.String("k"), Value: aws.String("v")}}}}
 	})
-	got := lab.control(http.MethodGet, "launch-templates/"+lab.templateID("t"), "")
+	got := env.callControlAPI(http.MethodGet, "launch-templates/"+env.templateID("t"), "")
 	for _, want := range []string{
 		`"MetadataOptions.HttpTokens": "required"`, `"MetadataOptions.HttpPutResponseHopLimit": "1"`, `"Monitoring.Enabled": "true"`,
 		`"BlockDeviceMapping.1.Ebs.VolumeSize": "20"`, `"NetworkInterface.1.SecurityGroupId.1": "` + stableID("sg-", "nodes") + `"`,
@@ -88,10 +88,10 @@ func TestLaunchTemplateDataIsKeptVerbatim(t *testing.T) {
 
 func TestCreateLaunchTemplateRefuses(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	lab.template("taken", nil)
+	env := newEC2Env(t)
+	env.createTemplate("taken", nil)
 	create := func(name string, userData []byte) error {
-		_, err := lab.ec2.CreateLaunchTemplate(t.Context(), &ec2.CreateLaunchTemplateInput{
+		_, err := env.ec2.CreateLaunchTemplate(t.Context(), &ec2.CreateLaunchTemplateInput{
 			LaunchTemplateName: &name, LaunchTemplateData: &types.RequestLaunchTemplateData{UserData: aws.String(base64.StdEncoding.EncodeToString(userData))},
 		})
 		return err
@@ -105,7 +105,7 @@ func TestCreateLaunchTemplateRefuses(t *testing.T) {
 	if err := create("large", make([]byte, 16385)); apiCode(err) != "InvalidUserData.Malformed" || !strings.Contains(err.Error(), "User data is limited") {
 		t.Errorf("too much user data: %v", err)
 	}
-	lab.control(http.MethodPut, "permissions", `[{"action":"ec2:CreateLaunchTemplate","deny":true}]`)
+	env.callControlAPI(http.MethodPut, "permissions", `[{"action":"ec2:CreateLaunchTemplate","deny":true}]`)
 	if err := create("x", nil); apiCode(err) != "UnauthorizedOperation" {
 		t.Errorf("denied: %v", err)
 	}
@@ -113,58 +113,58 @@ func TestCreateLaunchTemplateRefuses(t *testing.T) {
 
 func TestTemplatesLag(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	lab.control(http.MethodPut, "lag", `{"templates":"2s"}`)
-	lab.template("t", nil)
-	_, err := lab.ec2.CreateFleet(t.Context(), fleetInput(onDemand, 1, "m5.large/a"))
+	env := newEC2Env(t)
+	env.callControlAPI(http.MethodPut, "lag", `{"templates":"2s"}`)
+	env.createTemplate("t", nil)
+	_, err := env.ec2.CreateFleet(t.Context(), fleetInput(onDemand, 1, "m5.large/a"))
 	if apiCode(err) != "InvalidLaunchTemplateName.NotFoundException" {
 		t.Errorf("fleet before the template is seen: %v", err)
 	}
-	lab.advance(2 * time.Second)
-	lab.launch(onDemand, "m5.large/a")
+	env.advanceClock(2 * time.Second)
+	env.launch(onDemand, "m5.large/a")
 }
 
 func TestRunInstances(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	_, err := lab.ec2.RunInstances(t.Context(), runInput(true))
+	env := newEC2Env(t)
+	_, err := env.ec2.RunInstances(t.Context(), runInput(true))
 	if apiCode(err) != "InvalidLaunchTemplateName.NotFoundException" {
 		t.Errorf("unknown template: %v", err)
 	}
-	lab.template("t", nil)
-	out, err := lab.ec2.RunInstances(t.Context(), runInput(false))
+	env.createTemplate("t", nil)
+	out, err := env.ec2.RunInstances(t.Context(), runInput(false))
 	if err != nil || len(out.Instances) != 1 || *out.Instances[0].SubnetId != subnet("b") || len(out.Instances[0].SecurityGroups) != 1 {
 		t.Fatalf("run: %+v, %v", out, err)
 	}
-	if _, err := lab.ec2.RebootInstances(t.Context(), &ec2.RebootInstancesInput{InstanceIds: []string{*out.Instances[0].InstanceId}}); err != nil {
+	if _, err := env.ec2.RebootInstances(t.Context(), &ec2.RebootInstancesInput{InstanceIds: []string{*out.Instances[0].InstanceId}}); err != nil {
 		t.Errorf("reboot: %v", err)
 	}
 	in := runInput(false)
 	in.DisableApiTermination = aws.Bool(true)
-	protected, err := lab.ec2.RunInstances(t.Context(), in)
+	protected, err := env.ec2.RunInstances(t.Context(), in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = lab.ec2.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{*protected.Instances[0].InstanceId}})
+	_, err = env.ec2.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{*protected.Instances[0].InstanceId}})
 	if apiCode(err) != "OperationNotPermitted" {
 		t.Errorf("protected: %v", err)
 	}
-	lab.control(http.MethodPost, "ice", `{}`)
-	_, err = lab.ec2.RunInstances(t.Context(), runInput(false), func(o *ec2.Options) { o.RetryMaxAttempts = 1 })
+	env.callControlAPI(http.MethodPost, "ice", `{}`)
+	_, err = env.ec2.RunInstances(t.Context(), runInput(false), func(o *ec2.Options) { o.RetryMaxAttempts = 1 })
 	if apiCode(err) != "InsufficientInstanceCapacity" {
 		t.Errorf("no capacity: %v", err)
 	}
-	if _, err := lab.ec2.RunInstances(t.Context(), runInput(true)); apiCode(err) != "DryRunOperation" {
+	if _, err := env.ec2.RunInstances(t.Context(), runInput(true)); apiCode(err) != "DryRunOperation" {
 		t.Errorf("dry runs do not need capacity: %v", err)
 	}
-	lab.control(http.MethodPut, "permissions", `[{"action":"iam:PassRole","deny":true}]`)
-	if _, err := lab.ec2.RunInstances(t.Context(), runInput(true)); apiCode(err) != "UnauthorizedOperation" || !strings.Contains(err.Error(), "iam:PassRole") {
+	env.callControlAPI(http.MethodPut, "permissions", `[{"action":"iam:PassRole","deny":true}]`)
+	if _, err := env.ec2.RunInstances(t.Context(), runInput(true)); apiCode(err) != "UnauthorizedOperation" || !strings.Contains(err.Error(), "iam:PassRole") {
 		t.Errorf("may not pass the role: %v", err)
 	}
-	lab.control(http.MethodPut, "permissions", `[]`)
-	lab.control(http.MethodDelete, "launch-templates/"+lab.templateID("t"), "")
-	lab.template("t", func(d *types.RequestLaunchTemplateData) { d.IamInstanceProfile.Name = aws.String("nobody") })
-	if _, err := lab.ec2.RunInstances(t.Context(), runInput(true)); apiCode(err) != "InvalidParameterValue" || !strings.Contains(err.Error(), "Invalid IAM Instance Profile name") {
+	env.callControlAPI(http.MethodPut, "permissions", `[]`)
+	env.callControlAPI(http.MethodDelete, "launch-templates/"+env.templateID("t"), "")
+	env.createTemplate("t", func(d *types.RequestLaunchTemplateData) { d.IamInstanceProfile.Name = aws.String("nobody") })
+	if _, err := env.ec2.RunInstances(t.Context(), runInput(true)); apiCode(err) != "InvalidParameterValue" || !strings.Contains(err.Error(), "Invalid IAM Instance Profile name") {
 		t.Errorf("unknown profile: %v", err)
 	}
 }

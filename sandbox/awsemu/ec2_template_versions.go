@@ -161,7 +161,7 @@ func (e *Emulator) describeTemplateVersions(c *call) (any, error) {
 		list = nil
 	}
 	list = slices.DeleteFunc(list, func(t *LaunchTemplate) bool {
-		return !filters.match(nil, map[string]string{
+		return !filters.matchTags(nil, map[string]string{
 			"create-time": wire.Time(t.Created), "image-id": t.Data["ImageId"], "instance-type": t.Data["InstanceType"], "is-default-version": "true",
 		})
 	})
@@ -169,7 +169,7 @@ func (e *Emulator) describeTemplateVersions(c *call) (any, error) {
 	answer := versionsAnswer{Next: next}
 	for _, t := range page {
 		answer.Items = append(answer.Items, versionItem{
-			ID: t.ID, Name: t.Name, Version: 1, Default: true, Created: wire.Time(t.Created), By: e.arn("iam", "root"), Data: templateDataOf(t.form()),
+			ID: t.ID, Name: t.Name, Version: 1, Default: true, Created: wire.Time(t.Created), By: e.accountARN("iam", "root"), Data: templateDataOf(t.dataForm()),
 		})
 	}
 	return answer, err

@@ -32,12 +32,12 @@ type templatesAnswer struct {
 
 func (e *Emulator) templateItem(t *LaunchTemplate) templateItem {
 	return templateItem{
-		ID: t.ID, Name: t.Name, Created: wire.Time(t.Created), By: e.arn("iam", "root"), Default: 1, Latest: 1, Tags: tagItems(t.Tags),
+		ID: t.ID, Name: t.Name, Created: wire.Time(t.Created), By: e.accountARN("iam", "root"), Default: 1, Latest: 1, Tags: tagItems(t.Tags),
 	}
 }
 
-// form reads the data of a template.
-func (t *LaunchTemplate) form() wire.Form {
+// dataForm reads the data of a template.
+func (t *LaunchTemplate) dataForm() wire.Form {
 	values := url.Values{}
 	for key, value := range t.Data {
 		values.Set(key, value)
@@ -94,7 +94,7 @@ func (e *Emulator) describeTemplates(c *call) (any, error) {
 		if c.now.Before(t.Visible) || len(names)+len(ids) > 0 && !slices.Contains(names, t.Name) && !slices.Contains(ids, t.ID) {
 			continue
 		}
-		if filters.match(t.Tags, map[string]string{"launch-template-name": t.Name, "create-time": wire.Time(t.Created)}) {
+		if filters.matchTags(t.Tags, map[string]string{"launch-template-name": t.Name, "create-time": wire.Time(t.Created)}) {
 			list = append(list, t)
 		}
 	}
@@ -121,7 +121,7 @@ func (e *Emulator) createTemplate(c *call) (any, error) {
 	if c.Form.Bool("DryRun") {
 		return nil, errDryRun()
 	}
-	if old, err := e.remembered(c); err != nil {
+	if old, err := e.findClientToken(c); err != nil {
 		return nil, err
 	} else if old != nil && old.Template != nil {
 		return old.Template, nil
@@ -131,10 +131,10 @@ func (e *Emulator) createTemplate(c *call) (any, error) {
 			return nil, wire.Errorf("InvalidLaunchTemplateName.AlreadyExistsException", "Launch template name already in use: %s", name)
 		}
 	}
-	t := &LaunchTemplate{ID: e.nextID("lt-"), Name: name, Created: c.now, Visible: c.now.Add(e.lag("templates")), Data: data.Map(), Tags: tags}
+	t := &LaunchTemplate{ID: e.nextID("lt-"), Name: name, Created: c.now, Visible: c.now.Add(e.currentLag("templates")), Data: data.Map(), Tags: tags}
 	e.ec2().Templates[t.ID] = t
 	answer := &templateAnswer{Item: e.templateItem(t)}
-	e.remember(c, clientToken{Template: answer})
+	e.storeClientToken(c, clientToken{Template: answer})
 	return answer, nil
 }
 

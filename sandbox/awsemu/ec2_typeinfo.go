@@ -143,7 +143,7 @@ func typeItemOf(t catalogue.Type) typeItem {
 		Memory:    sizeInfo{MiB: t.MemoryMiB}, HasStorage: t.NVMeGB > 0,
 		EBS:       ebsInfo{Optimized: "unsupported", Encryption: "supported", NVMe: "unsupported"},
 		Network:   networkOf(t),
-		Enclaves:  supported(t.NitroEnclaves),
+		Enclaves:  supportedText(t.NitroEnclaves),
 		Placement: placementInfo{Strategies: t.Strategies},
 	}
 	if t.EBSMbps > 0 {
@@ -190,7 +190,7 @@ func addAccelerators(item *typeItem, t catalogue.Type) {
 func networkOf(t catalogue.Type) networkInfo {
 	n := networkInfo{
 		MaximumInterfaces: t.MaxENIs, MaximumCards: max(1, len(t.Cards)), IPv4: t.IPv4PerENI, IPv6: t.IPv4PerENI, IPv6Supported: true,
-		Encryption: t.EncryptionInTransit, ENA: supported(t.ENA), EFA: t.EFAInterfaces > 0,
+		Encryption: t.EncryptionInTransit, ENA: supportedText(t.ENA), EFA: t.EFAInterfaces > 0,
 	}
 	if t.ENA {
 		n.ENA = "required"
@@ -207,7 +207,7 @@ func networkOf(t catalogue.Type) networkInfo {
 	return n
 }
 
-func supported(yes bool) string {
+func supportedText(yes bool) string {
 	if yes {
 		return "supported"
 	}

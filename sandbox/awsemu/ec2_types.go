@@ -39,7 +39,7 @@ func (e *Emulator) describeInstanceTypes(c *call) (any, error) {
 	var list []catalogue.Type
 	for _, name := range e.Catalogue().Names() {
 		t, known := e.Catalogue().Type(name)
-		if known && (len(asked) == 0 || slices.Contains(asked, name)) && filters.match(nil, typeValues(t)) {
+		if known && (len(asked) == 0 || slices.Contains(asked, name)) && filters.matchTags(nil, typeValues(t)) {
 			list = append(list, t)
 		}
 	}
@@ -109,7 +109,7 @@ func (e *Emulator) describeOfferings(c *call) (any, error) {
 			}
 		}
 		for _, location := range locations {
-			if filters.match(nil, map[string]string{"instance-type": name, "location": location}) {
+			if filters.matchTags(nil, map[string]string{"instance-type": name, "location": location}) {
 				list = append(list, offeringItem{Type: name, Location: location, LocationType: kind})
 			}
 		}
@@ -151,7 +151,7 @@ func (e *Emulator) describeSpotPrices(c *call) (any, error) {
 		for _, zone := range e.fixture.Zones {
 			price, sold := e.price(capacitySpot, name, zone.Name, c.now)
 			if !sold || zoneAsked != "" && zoneAsked != zone.Name ||
-				!filters.match(nil, map[string]string{"instance-type": name, "availability-zone": zone.Name, "product-description": product}) {
+				!filters.matchTags(nil, map[string]string{"instance-type": name, "availability-zone": zone.Name, "product-description": product}) {
 				continue
 			}
 			list = append(list, spotPriceItem{
@@ -213,7 +213,7 @@ func (e *Emulator) describeZones(c *call) (any, error) {
 		if len(names) > 0 && !slices.Contains(names, z.Name) || len(ids) > 0 && !slices.Contains(ids, z.ID) {
 			continue
 		}
-		if filters.match(nil, map[string]string{
+		if filters.matchTags(nil, map[string]string{
 			"zone-name": z.Name, "zone-id": z.ID, "state": "available", "zone-type": "availability-zone",
 			"region-name": e.fixture.Region, "opt-in-status": "opt-in-not-required",
 		}) {

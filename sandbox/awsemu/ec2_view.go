@@ -43,7 +43,7 @@ type DiskView struct {
 func (e *Emulator) Instances() []InstanceView {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.advance(e.clock.Now())
+	e.advanceModel(e.clock.Now())
 	list := slices.Collect(maps.Values(e.ec2().Instances))
 	sortInstances(list)
 	views := make([]InstanceView, 0, len(list))
@@ -95,9 +95,9 @@ func (e *Emulator) MakeVolume(v Volume) {
 		return
 	}
 	v.Created = e.clock.Now()
-	v.complete()
+	v.setDefaults()
 	e.ec2().Volumes[v.ID] = &v
-	e.touch()
+	e.notifyChange()
 }
 
 // RemoveVolume deletes a volume that nobody uses; one that is gone is no error.
@@ -106,7 +106,7 @@ func (e *Emulator) RemoveVolume(id string) {
 	defer e.mu.Unlock()
 	if v := e.ec2().Volumes[id]; v != nil && v.Instance == "" {
 		delete(e.ec2().Volumes, id)
-		e.touch()
+		e.notifyChange()
 	}
 }
 
@@ -115,12 +115,12 @@ func (e *Emulator) AttachVolume(id, instance string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	v, i := e.ec2().Volumes[id], e.ec2().Instances[instance]
-	if v == nil || i == nil || !i.alive() || v.Instance == instance {
+	if v == nil || i == nil || !i.holdsResources() || v.Instance == instance {
 		return
 	}
 	e.detach(v)
 	v.attach(i, e.freeDevice(i), e.clock.Now())
-	e.touch()
+	e.notifyChange()
 }
 
 // freeDevice is the next of the names that the CSI driver gives to volumes.
@@ -142,6 +142,6 @@ func (e *Emulator) DetachVolume(id string) {
 	defer e.mu.Unlock()
 	if v := e.ec2().Volumes[id]; v != nil && v.Instance != "" {
 		e.detach(v)
-		e.touch()
+		e.notifyChange()
 	}
 }

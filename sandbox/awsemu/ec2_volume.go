@@ -43,16 +43,16 @@ type ImageDevice struct {
 // usualRootGiB is the size of a root volume that nobody said anything about.
 const usualRootGiB = 20
 
-// devices are the volumes that an image brings; every image has a root volume.
-func (i *Image) devices() []ImageDevice {
+// blockDevices are the volumes that an image brings; every image has a root volume.
+func (i *Image) blockDevices() []ImageDevice {
 	if len(i.Devices) == 0 {
 		return []ImageDevice{{Name: i.RootDevice, SizeGiB: usualRootGiB, Type: "gp3"}}
 	}
 	return i.Devices
 }
 
-// complete fills what EC2 decides by itself.
-func (v *Volume) complete() {
+// setDefaults fills what EC2 decides by itself.
+func (v *Volume) setDefaults() {
 	v.Type = cmp.Or(v.Type, "gp2")
 	switch v.Type {
 	case "gp3":
@@ -66,7 +66,7 @@ func (v *Volume) complete() {
 // launch, and those that the launch adds.
 func (e *Emulator) volumesOf(c *call, p *launchPool, i *Instance) {
 	var list []*Volume
-	for _, d := range p.image.devices() {
+	for _, d := range p.image.blockDevices() {
 		list = append(list, &Volume{Device: d.Name, SizeGiB: d.SizeGiB, Type: d.Type, Delete: true, Snapshot: stableID("snap-", p.image.ID+d.Name)})
 	}
 	for _, asked := range p.data.List("BlockDeviceMapping") {
@@ -82,19 +82,19 @@ func (e *Emulator) volumesOf(c *call, p *launchPool, i *Instance) {
 			at = len(list)
 			list = append(list, &Volume{Device: name, SizeGiB: usualRootGiB})
 		}
-		list[at].change(ebs)
+		list[at].applyLaunchSettings(ebs)
 	}
-	tags := tagsAsked("volume", p.data, c.Form)
+	tags := requestedTags("volume", p.data, c.Form)
 	for _, v := range list {
 		v.ID, v.Zone, v.Created, v.Tags = e.nextID("vol-"), i.Zone, c.now, tags
-		v.complete()
+		v.setDefaults()
 		e.ec2().Volumes[v.ID] = v
 		v.attach(i, v.Device, c.now)
 	}
 }
 
-// change applies what a launch says of a volume.
-func (v *Volume) change(ebs wire.Form) {
+// applyLaunchSettings applies what a launch says of a volume.
+func (v *Volume) applyLaunchSettings(ebs wire.Form) {
 	v.SizeGiB, v.Type = ebs.Int("VolumeSize", v.SizeGiB), cmp.Or(ebs.String("VolumeType"), v.Type)
 	v.IOPS, v.Throughput = ebs.Int("Iops", v.IOPS), ebs.Int("Throughput", v.Throughput)
 	v.Snapshot, v.Encrypted = cmp.Or(ebs.String("SnapshotId"), v.Snapshot), ebs.Bool("Encrypted")

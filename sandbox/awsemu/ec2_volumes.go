@@ -86,7 +86,7 @@ func (e *Emulator) describeVolumes(c *call) (any, error) {
 			values["attachment.instance-id"], values["attachment.device"], values["attachment.status"] = v.Instance, v.Device, "attached"
 			values["attachment.delete-on-termination"] = strconv.FormatBool(v.Delete)
 		}
-		if selected(ids, v.ID) && filters.match(v.Tags, values) {
+		if isSelected(ids, v.ID) && filters.matchTags(v.Tags, values) {
 			list = append(list, v)
 		}
 	}
@@ -107,7 +107,7 @@ func (e *Emulator) createVolume(c *call) (any, error) {
 		ID: e.nextID("vol-"), Zone: c.Form.String("AvailabilityZone"), Created: c.now, Tags: tags,
 		SizeGiB: usualRootGiB, // of a snapshot, which says no size here
 	}
-	v.change(sizedForm(c.Form))
+	v.applyLaunchSettings(sizedForm(c.Form))
 	switch {
 	case e.zoneIndex(v.Zone) < 0:
 		return nil, wire.Errorf("InvalidZone.NotFound", "The zone '%s' does not exist.", v.Zone)
@@ -118,7 +118,7 @@ func (e *Emulator) createVolume(c *call) (any, error) {
 	case v.Type != "" && !slices.Contains(volumeTypes(), v.Type):
 		return nil, wire.Errorf("UnknownVolumeType", "Unsupported volume type '%s' for volume creation.", v.Type)
 	}
-	v.complete()
+	v.setDefaults()
 	e.ec2().Volumes[v.ID] = v
 	return volumeItemOf(v), nil
 }

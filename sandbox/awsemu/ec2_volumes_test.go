@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// volumes describes the volumes of an instance, by device.
-func (l *ec2Lab) volumes(instance string) map[string]types.Volume {
+// describeVolumesOf describes the volumes of an instance, by device.
+func (l *ec2Env) describeVolumesOf(instance string) map[string]types.Volume {
 	l.Helper()
 	out, err := l.ec2.DescribeVolumes(l.Context(), &ec2.DescribeVolumesInput{Filters: ec2FilterOf("attachment.instance-id", instance)})
 	if err != nil {
@@ -27,8 +27,8 @@ func (l *ec2Lab) volumes(instance string) map[string]types.Volume {
 
 func TestTrust_D03_AnInstanceHasTheVolumesItWasLaunchedWith(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	lab.template("t", func(d *types.RequestLaunchTemplateData) {
+	env := newEC2Env(t)
+	env.createTemplate("t", func(d *types.RequestLaunchTemplateData) {
 		d.BlockDeviceMappings = append(d.BlockDeviceMappings, types.LaunchTemplateBlockDeviceMappingRequest{
 			DeviceName: aws.String("/dev/xvdz"), Ebs: &types.LaunchTemplateEbsBlockDeviceRequest{
 				VolumeSize: aws.Int32(100), VolumeType: types.VolumeTypeIo2, Iops: aws.Int32(5000), Encrypted: aws.Bool(true), DeleteOnTermination: aws.Bool(false),
@@ -39,8 +39,8 @@ func TestTrust_D03_AnInstanceHasTheVolumesItWasLaunchedWith(t *testing.T) {
 	in.TagSpecifications = append(in.TagSpecifications, types.TagSpecification{ResourceType: types.ResourceTypeVolume, Tags: []types.Tag{
 		{Key: aws.String("team"), Value: aws.String("blue")},
 	}})
-	id := fleetIDs(lab.fleet(in))[0]
-	i := lab.describe(id)
+	id := fleetIDs(env.createFleet(in))[0]
+	i := env.describe(id)
 	var devices []string
 	for _, m := range i.BlockDeviceMappings {
 		devices = append(devices, *m.DeviceName+" "+string(m.Ebs.Status))
@@ -48,7 +48,7 @@ func TestTrust_D03_AnInstanceHasTheVolumesItWasLaunchedWith(t *testing.T) {
 	if diff := cmp.Diff([]string{"/dev/xvda attached", "/dev/xvdz attached"}, devices); diff != "" || aws.ToString(i.RootDeviceName) != "/dev/xvda" || i.RootDeviceType != types.DeviceTypeEbs {
 		t.Fatalf("root %s of %s, devices (-want +got):\n%s", aws.ToString(i.RootDeviceName), i.RootDeviceType, diff)
 	}
-	volumes := lab.volumes(id)
+	volumes := env.describeVolumesOf(id)
 	root, data := volumes["/dev/xvda"], volumes["/dev/xvdz"]
 	if aws.ToInt32(root.Size) != 20 || root.VolumeType != types.VolumeTypeGp3 || aws.ToInt32(root.Iops) != 3000 || aws.ToInt32(root.Throughput) != 125 ||
 		root.State != types.VolumeStateInUse || *root.AvailabilityZone != "eu-west-1b" || len(root.Tags) != 1 || !*root.Attachments[0].DeleteOnTermination {
@@ -57,24 +57,24 @@ func TestTrust_D03_AnInstanceHasTheVolumesItWasLaunchedWith(t *testing.T) {
 	if aws.ToInt32(data.Size) != 100 || data.VolumeType != types.VolumeTypeIo2 || *data.Iops != 5000 || !*data.Encrypted || *data.Attachments[0].DeleteOnTermination {
 		t.Errorf("data volume %+v", data)
 	}
-	if _, err := lab.ec2.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{id}}); err != nil {
+	if _, err := env.ec2.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{id}}); err != nil {
 		t.Fatal(err)
 	}
-	lab.advance(time.Minute)
-	left, err := lab.ec2.DescribeVolumes(t.Context(), &ec2.DescribeVolumesInput{Filters: ec2FilterOf("status", "available")})
+	env.advanceClock(time.Minute)
+	left, err := env.ec2.DescribeVolumes(t.Context(), &ec2.DescribeVolumesInput{Filters: ec2FilterOf("status", "available")})
 	if err != nil || len(left.Volumes) != 1 || *left.Volumes[0].VolumeId != *data.VolumeId {
 		t.Errorf("after the end there are %+v, %v; want the one that outlives its instance", left, err)
 	}
-	if _, err := lab.ec2.DescribeVolumes(t.Context(), &ec2.DescribeVolumesInput{VolumeIds: []string{*root.VolumeId}}); apiCode(err) != "InvalidVolume.NotFound" {
+	if _, err := env.ec2.DescribeVolumes(t.Context(), &ec2.DescribeVolumesInput{VolumeIds: []string{*root.VolumeId}}); apiCode(err) != "InvalidVolume.NotFound" {
 		t.Errorf("the root volume: %v", err)
 	}
 }
 
 func TestTrust_D03_AnImageBringsItsOwnVolumes(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
+	env := newEC2Env(t)
 	rocket := imageIDFor("/aws/service/bottlerocket/aws-k8s-1.34/x86_64/latest/image_id")
-	out, err := lab.ec2.DescribeImages(t.Context(), &ec2.DescribeImagesInput{ImageIds: []string{rocket}})
+	out, err := env.ec2.DescribeImages(t.Context(), &ec2.DescribeImagesInput{ImageIds: []string{rocket}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,13 +85,13 @@ func TestTrust_D03_AnImageBringsItsOwnVolumes(t *testing.T) {
 	if !slices.Equal(devices, []string{"/dev/xvda", "/dev/xvdb"}) {
 		t.Errorf("the image has %v", devices)
 	}
-	lab.template("t", func(d *types.RequestLaunchTemplateData) {
+	env.createTemplate("t", func(d *types.RequestLaunchTemplateData) {
 		d.ImageId = &rocket
 		d.BlockDeviceMappings = []types.LaunchTemplateBlockDeviceMappingRequest{{
 			DeviceName: aws.String("/dev/xvdb"), Ebs: &types.LaunchTemplateEbsBlockDeviceRequest{VolumeSize: aws.Int32(50)},
 		}}
 	})
-	volumes := lab.volumes(lab.launch(spot, "m5.large/a"))
+	volumes := env.describeVolumesOf(env.launch(spot, "m5.large/a"))
 	if root, data := volumes["/dev/xvda"], volumes["/dev/xvdb"]; aws.ToInt32(root.Size) != 2 || aws.ToInt32(data.Size) != 50 || len(volumes) != 2 {
 		t.Errorf("volumes %+v", volumes)
 	}
@@ -99,11 +99,11 @@ func TestTrust_D03_AnImageBringsItsOwnVolumes(t *testing.T) {
 
 func TestTrust_D03_VolumesCanBeMadeAttachedAndRemoved(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	lab.template("t", nil)
-	instance := lab.launch(spot, "m5.large/a")
-	lab.advance(time.Minute)
-	made, err := lab.ec2.CreateVolume(t.Context(), &ec2.CreateVolumeInput{AvailabilityZone: aws.String("eu-west-1a"), Size: aws.Int32(5), TagSpecifications: []types.TagSpecification{
+	env := newEC2Env(t)
+	env.createTemplate("t", nil)
+	instance := env.launch(spot, "m5.large/a")
+	env.advanceClock(time.Minute)
+	made, err := env.ec2.CreateVolume(t.Context(), &ec2.CreateVolumeInput{AvailabilityZone: aws.String("eu-west-1a"), Size: aws.Int32(5), TagSpecifications: []types.TagSpecification{
 		{ResourceType: types.ResourceTypeVolume, Tags: []types.Tag{{Key: aws.String("Name"), Value: aws.String("own")}}},
 	}})
 	if err != nil || made.State != types.VolumeStateAvailable || made.VolumeType != types.VolumeTypeGp2 {
@@ -111,23 +111,23 @@ func TestTrust_D03_VolumesCanBeMadeAttachedAndRemoved(t *testing.T) {
 	}
 	id := *made.VolumeId
 	attach := func() error {
-		_, err := lab.ec2.AttachVolume(t.Context(), &ec2.AttachVolumeInput{VolumeId: &id, InstanceId: &instance, Device: aws.String("/dev/sdf")})
+		_, err := env.ec2.AttachVolume(t.Context(), &ec2.AttachVolumeInput{VolumeId: &id, InstanceId: &instance, Device: aws.String("/dev/sdf")})
 		return err
 	}
 	if err := attach(); err != nil {
 		t.Fatal(err)
 	}
-	if got := lab.volumes(instance)["/dev/sdf"]; aws.ToString(got.VolumeId) != id || len(lab.describe(instance).BlockDeviceMappings) != 2 {
+	if got := env.describeVolumesOf(instance)["/dev/sdf"]; aws.ToString(got.VolumeId) != id || len(env.describe(instance).BlockDeviceMappings) != 2 {
 		t.Errorf("attached: %+v", got)
 	}
 	remove := func() error {
-		_, err := lab.ec2.DeleteVolume(t.Context(), &ec2.DeleteVolumeInput{VolumeId: &id})
+		_, err := env.ec2.DeleteVolume(t.Context(), &ec2.DeleteVolumeInput{VolumeId: &id})
 		return err
 	}
 	if got := [2]string{apiCode(attach()), apiCode(remove())}; got != [2]string{"VolumeInUse", "VolumeInUse"} {
 		t.Errorf("attach and delete while in use: %v", got)
 	}
-	if _, err := lab.ec2.DetachVolume(t.Context(), &ec2.DetachVolumeInput{VolumeId: &id}); err != nil {
+	if _, err := env.ec2.DetachVolume(t.Context(), &ec2.DetachVolumeInput{VolumeId: &id}); err != nil {
 		t.Fatal(err)
 	}
 	if err := remove(); err != nil {
@@ -136,7 +136,7 @@ func TestTrust_D03_VolumesCanBeMadeAttachedAndRemoved(t *testing.T) {
 	if code := apiCode(remove()); code != "InvalidVolume.NotFound" {
 		t.Errorf("delete again: %s", code)
 	}
-	elsewhere, err := lab.ec2.CreateVolume(t.Context(), &ec2.CreateVolumeInput{AvailabilityZone: aws.String("eu-west-1b"), Size: aws.Int32(5)})
+	elsewhere, err := env.ec2.CreateVolume(t.Context(), &ec2.CreateVolumeInput{AvailabilityZone: aws.String("eu-west-1b"), Size: aws.Int32(5)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,25 +149,25 @@ func TestTrust_D03_VolumesCanBeMadeAttachedAndRemoved(t *testing.T) {
 // A volume driver outside, such as that of the simulated nodes, makes volumes that everybody sees.
 func TestTrust_D03_VolumesOfADriver(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	lab.template("t", nil)
-	instance := lab.launch(spot, "m5.large/a")
+	env := newEC2Env(t)
+	env.createTemplate("t", nil)
+	instance := env.launch(spot, "m5.large/a")
 	v := Volume{ID: "vol-00000000000000001", Zone: "eu-west-1a", SizeGiB: 7, Type: "gp3", Tags: map[string]string{"CSIVolumeName": "pvc-1"}}
-	lab.emu.MakeVolume(v)
-	lab.emu.MakeVolume(v)
-	lab.emu.AttachVolume(v.ID, instance)
-	lab.emu.AttachVolume(v.ID, instance)
-	lab.emu.AttachVolume(v.ID, "i-0b007572490000001") // no instance of the account
-	if got := lab.volumes(instance)["/dev/xvdaa"]; aws.ToString(got.VolumeId) != v.ID || *got.Size != 7 || *got.Tags[0].Value != "pvc-1" {
-		t.Errorf("volumes %+v", lab.volumes(instance))
+	env.emu.MakeVolume(v)
+	env.emu.MakeVolume(v)
+	env.emu.AttachVolume(v.ID, instance)
+	env.emu.AttachVolume(v.ID, instance)
+	env.emu.AttachVolume(v.ID, "i-0b007572490000001") // no instance of the account
+	if got := env.describeVolumesOf(instance)["/dev/xvdaa"]; aws.ToString(got.VolumeId) != v.ID || *got.Size != 7 || *got.Tags[0].Value != "pvc-1" {
+		t.Errorf("volumes %+v", env.describeVolumesOf(instance))
 	}
-	lab.emu.RemoveVolume(v.ID) // still attached
-	lab.emu.DetachVolume(v.ID)
-	if n := len(lab.describe(instance).BlockDeviceMappings); n != 1 {
+	env.emu.RemoveVolume(v.ID) // still attached
+	env.emu.DetachVolume(v.ID)
+	if n := len(env.describe(instance).BlockDeviceMappings); n != 1 {
 		t.Errorf("the instance has %d devices, want its root", n)
 	}
-	lab.emu.RemoveVolume(v.ID)
-	if _, err := lab.ec2.DescribeVolumes(t.Context(), &ec2.DescribeVolumesInput{VolumeIds: []string{v.ID}}); apiCode(err) != "InvalidVolume.NotFound" {
+	env.emu.RemoveVolume(v.ID)
+	if _, err := env.ec2.DescribeVolumes(t.Context(), &ec2.DescribeVolumesInput{VolumeIds: []string{v.ID}}); apiCode(err) != "InvalidVolume.NotFound" {
 		t.Errorf("removed: %v", err)
 	}
 }

@@ -72,7 +72,7 @@ func (f Fixture) guideRoles() []string {
 func (e *Emulator) resetEKS(now time.Time) {
 	var entries []AccessEntry
 	for _, role := range e.fixture.guideRoles() {
-		entries = append(entries, AccessEntry{Principal: e.arn("iam", "role/"+role), Type: entryLinux, Created: now})
+		entries = append(entries, AccessEntry{Principal: e.accountARN("iam", "role/"+role), Type: entryLinux, Created: now})
 	}
 	e.model.EKS = &EKSState{
 		Shifts: Shifts{Enabled: true},
@@ -85,38 +85,40 @@ func (e *Emulator) resetEKS(now time.Time) {
 		return
 	}
 	for _, namespace := range []string{"kube-system", "karpenter"} { // guides use either
-		e.eks().associate(stableID("a-", namespace), Association{
-			Cluster: e.fixture.Cluster, Namespace: namespace, ServiceAccount: "karpenter", Role: e.arn("iam", "role/"+e.controllerRole()), Created: now, Modified: now,
+		e.eksState().addAssociation(stableID("a-", namespace), Association{
+			Cluster: e.fixture.Cluster, Namespace: namespace, ServiceAccount: "karpenter", Role: e.accountARN("iam", "role/"+e.controllerRole()), Created: now, Modified: now,
 		})
 	}
 }
 
-// eks is the state, whole even after a partial import. The emulator must be locked.
-func (e *Emulator) eks() *EKSState {
+// eksState is the state, whole even after a partial import. The emulator must be locked.
+func (e *Emulator) eksState() *EKSState {
 	if e.model.EKS == nil {
 		e.model.EKS = &EKSState{}
 	}
 	return e.model.EKS
 }
 
-func (e *Emulator) clusterARN() string { return e.arn("eks", "cluster/"+e.eks().Cluster.Name) }
+func (e *Emulator) clusterARN() string {
+	return e.accountARN("eks", "cluster/"+e.eksState().Cluster.Name)
+}
 
 // clusterNamed finds the cluster of the fixture, or one that was created.
 func (e *Emulator) clusterNamed(name string) (*Cluster, error) {
-	if state := e.eks(); name == state.Cluster.Name {
+	if state := e.eksState(); name == state.Cluster.Name {
 		return &state.Cluster, nil
 	}
-	if cluster := e.eks().Created[name]; cluster != nil {
+	if cluster := e.eksState().Created[name]; cluster != nil {
 		return cluster, nil
 	}
 	return nil, wire.Errorf("ResourceNotFoundException", "No cluster found for name: %s.", name)
 }
 
-// clusters are all there are.
-func (e *Emulator) clusters() []*Cluster {
-	list := []*Cluster{&e.eks().Cluster}
-	for _, name := range slices.Sorted(maps.Keys(e.eks().Created)) {
-		list = append(list, e.eks().Created[name])
+// allClusters are all there are.
+func (e *Emulator) allClusters() []*Cluster {
+	list := []*Cluster{&e.eksState().Cluster}
+	for _, name := range slices.Sorted(maps.Keys(e.eksState().Created)) {
+		list = append(list, e.eksState().Created[name])
 	}
 	return list
 }
@@ -140,9 +142,9 @@ func (e *Emulator) renderCluster(cluster *Cluster) any {
 		tags[key] = value
 	}
 	return object{"cluster": object{
-		"name": cluster.Name, "arn": e.arn("eks", "cluster/"+cluster.Name), "version": cluster.Version, "platformVersion": "eks.1", "status": "ACTIVE",
+		"name": cluster.Name, "arn": e.accountARN("eks", "cluster/"+cluster.Name), "version": cluster.Version, "platformVersion": "eks.1", "status": "ACTIVE",
 		"endpoint": cluster.Endpoint, "createdAt": wire.Epoch(cluster.Created), "certificateAuthority": object{"data": cluster.CA},
-		"roleArn":                 cmp.Or(cluster.Role, e.arn("iam", "role/EKSClusterRole-"+cluster.Name)),
+		"roleArn":                 cmp.Or(cluster.Role, e.accountARN("iam", "role/EKSClusterRole-"+cluster.Name)),
 		"kubernetesNetworkConfig": network,
 		"resourcesVpcConfig": object{
 			"vpcId": cluster.VPC, "subnetIds": append([]string{}, cluster.Subnets...), "clusterSecurityGroupId": cluster.SecurityGroup,
@@ -160,7 +162,7 @@ func Issuer(region, cluster string) string {
 
 func (e *Emulator) listClusters(*call) (any, error) {
 	names := []string{}
-	for _, cluster := range e.clusters() {
+	for _, cluster := range e.allClusters() {
 		names = append(names, cluster.Name)
 	}
 	slices.Sort(names)
@@ -170,9 +172,9 @@ func (e *Emulator) listClusters(*call) (any, error) {
 // clusterControl shows and changes the cluster. Absent members stay as they are.
 func (e *Emulator) clusterControl() control {
 	return control{
-		http.MethodGet: func(*controlRequest) (any, error) { return e.eks().Cluster, nil },
+		http.MethodGet: func(*controlRequest) (any, error) { return e.eksState().Cluster, nil },
 		http.MethodPut: func(r *controlRequest) (any, error) {
-			changed := e.eks().Cluster
+			changed := e.eksState().Cluster
 			changed.Subnets, changed.AccessEntries = slices.Clone(changed.Subnets), cloneEntries(changed.AccessEntries)
 			if err := r.decode(&changed); err != nil {
 				return nil, err
@@ -182,7 +184,7 @@ func (e *Emulator) clusterControl() control {
 					return nil, fmt.Errorf("accessEntries: element %d: %w", n, err)
 				}
 			}
-			e.eks().Cluster = changed
+			e.eksState().Cluster = changed
 			return nil, nil
 		},
 	}

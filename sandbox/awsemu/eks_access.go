@@ -65,7 +65,7 @@ func (e *Emulator) completeEntry(now time.Time, a *AccessEntry) error {
 		return fmt.Errorf("principal: is required; the name of a role, or an ARN")
 	}
 	if !strings.HasPrefix(a.Principal, "arn:") {
-		a.Principal = e.arn("iam", "role/"+a.Principal)
+		a.Principal = e.accountARN("iam", "role/"+a.Principal)
 	}
 	a.Type = cmp.Or(a.Type, entryLinux)
 	if !slices.Contains(entryTypes(), a.Type) {
@@ -82,8 +82,8 @@ func (e *Emulator) completeEntry(now time.Time, a *AccessEntry) error {
 func (e *Emulator) MayJoin(profile string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	role := e.iam().Profiles[profile].Role
-	return role != "" && slices.ContainsFunc(e.clusters(), func(c *Cluster) bool {
+	role := e.iamState().Profiles[profile].Role
+	return role != "" && slices.ContainsFunc(e.allClusters(), func(c *Cluster) bool {
 		return slices.ContainsFunc(c.AccessEntries, func(a AccessEntry) bool {
 			return a.Principal[strings.LastIndex(a.Principal, "/")+1:] == role && (a.Type == entryLinux || a.Type == entryWindows)
 		})
@@ -147,7 +147,7 @@ func (e *Emulator) renderEntry(cluster *Cluster, a AccessEntry) map[string]any {
 // entryARN names an entry: arn:aws:eks:<region>:<account>:access-entry/<cluster>/role/<account>/<name>/<id>.
 func (e *Emulator) entryARN(cluster string, a AccessEntry) string {
 	kind, name, _ := strings.Cut(a.Principal[strings.LastIndex(a.Principal, ":")+1:], "/")
-	return e.arn("eks", "access-entry/"+cluster+"/"+kind+"/"+e.fixture.Account+"/"+name+"/"+stableID("", a.Principal))
+	return e.accountARN("eks", "access-entry/"+cluster+"/"+kind+"/"+e.fixture.Account+"/"+name+"/"+stableID("", a.Principal))
 }
 
 func (e *Emulator) describeAccessEntry(c *call) (any, error) {

@@ -73,7 +73,7 @@ func TestAccessEntryErrors(t *testing.T) {
 		if kind != "" {
 			in.Type = &kind
 		}
-		return second(client.CreateAccessEntry(ctx, in))
+		return errorOf(client.CreateAccessEntry(ctx, in))
 	}
 	spot := "arn:aws:iam::111122223333:role/aws-service-role/spot.amazonaws.com/AWSServiceRoleForEC2Spot"
 	for name, tc := range map[string]struct {
@@ -88,11 +88,11 @@ func TestAccessEntryErrors(t *testing.T) {
 		"unknown type":      {create("sandbox", spot, "EC2_MAC"), "InvalidParameterException", 400},
 		"groups for nodes":  {create("sandbox", spot, "EC2_LINUX", "a"), "InvalidParameterException", 400},
 		"groups of the API": {create("sandbox", spot, "", "system:masters"), "InvalidParameterException", 400},
-		"describe":          {second(client.DescribeAccessEntry(ctx, &eks.DescribeAccessEntryInput{ClusterName: aws.String("sandbox"), PrincipalArn: aws.String("none")})), "ResourceNotFoundException", 404},
-		"delete":            {second(client.DeleteAccessEntry(ctx, &eks.DeleteAccessEntryInput{ClusterName: aws.String("sandbox"), PrincipalArn: aws.String("none")})), "ResourceNotFoundException", 404},
-		"list":              {second(client.ListAccessEntries(ctx, &eks.ListAccessEntriesInput{ClusterName: aws.String("other")})), "ResourceNotFoundException", 404},
-		"page of 101":       {second(client.ListAccessEntries(ctx, &eks.ListAccessEntriesInput{ClusterName: aws.String("sandbox"), MaxResults: aws.Int32(101)})), "InvalidParameterException", 400},
-		"not emulated":      {second(client.ListAssociatedAccessPolicies(ctx, &eks.ListAssociatedAccessPoliciesInput{ClusterName: aws.String("sandbox"), PrincipalArn: aws.String(nodeRoleARN)})), "InvalidAction", 400},
+		"describe":          {errorOf(client.DescribeAccessEntry(ctx, &eks.DescribeAccessEntryInput{ClusterName: aws.String("sandbox"), PrincipalArn: aws.String("none")})), "ResourceNotFoundException", 404},
+		"delete":            {errorOf(client.DeleteAccessEntry(ctx, &eks.DeleteAccessEntryInput{ClusterName: aws.String("sandbox"), PrincipalArn: aws.String("none")})), "ResourceNotFoundException", 404},
+		"list":              {errorOf(client.ListAccessEntries(ctx, &eks.ListAccessEntriesInput{ClusterName: aws.String("other")})), "ResourceNotFoundException", 404},
+		"page of 101":       {errorOf(client.ListAccessEntries(ctx, &eks.ListAccessEntriesInput{ClusterName: aws.String("sandbox"), MaxResults: aws.Int32(101)})), "InvalidParameterException", 400},
+		"not emulated":      {errorOf(client.ListAssociatedAccessPolicies(ctx, &eks.ListAssociatedAccessPoliciesInput{ClusterName: aws.String("sandbox"), PrincipalArn: aws.String(nodeRoleARN)})), "InvalidAction", 400},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

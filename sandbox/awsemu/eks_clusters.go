@@ -89,7 +89,7 @@ func (e *Emulator) createCluster(c *call) (any, error) {
 		AuthMode: cmp.Or(in.AccessConfig.AuthenticationMode, "CONFIG_MAP"), NotPublic: vpc.EndpointPublicAccess != nil && !*vpc.EndpointPublicAccess,
 		NotPrivate: vpc.EndpointPrivateAccess == nil || !*vpc.EndpointPrivateAccess,
 	})
-	return e.renderCluster(e.eks().Created[in.Name]), nil
+	return e.renderCluster(e.eksState().Created[in.Name]), nil
 }
 
 // addCluster gives a cluster its place in the network.
@@ -101,10 +101,10 @@ func (e *Emulator) addCluster(cluster *Cluster) {
 	}
 	e.ec2().Groups[group.ID] = group
 	cluster.SecurityGroup = group.ID
-	if e.eks().Created == nil {
-		e.eks().Created = map[string]*Cluster{}
+	if e.eksState().Created == nil {
+		e.eksState().Created = map[string]*Cluster{}
 	}
-	e.eks().Created[cluster.Name] = cluster
+	e.eksState().Created[cluster.Name] = cluster
 }
 
 func (e *Emulator) deleteCluster(c *call) (any, error) {
@@ -112,13 +112,13 @@ func (e *Emulator) deleteCluster(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(cluster.Groups) > 0 || cluster.Name == e.eks().Cluster.Name { // the fixture's has its bootstrap group
+	if len(cluster.Groups) > 0 || cluster.Name == e.eksState().Cluster.Name { // the fixture's has its bootstrap group
 		return nil, wire.Errorf("ResourceInUseException", "Cluster has nodegroups attached")
 	}
 	answer := e.renderCluster(cluster)
 	delete(e.ec2().Groups, cluster.SecurityGroup)
-	delete(e.eks().Created, cluster.Name)
-	maps.DeleteFunc(e.eks().Associations, func(_ string, a Association) bool { return a.Cluster == cluster.Name })
+	delete(e.eksState().Created, cluster.Name)
+	maps.DeleteFunc(e.eksState().Associations, func(_ string, a Association) bool { return a.Cluster == cluster.Name })
 	return answer, nil
 }
 
@@ -141,7 +141,7 @@ func (e *Emulator) registerNodeGroups() {
 }
 
 func (e *Emulator) groupARN(cluster *Cluster, name string) string {
-	return e.arn("eks", "nodegroup/"+cluster.Name+"/"+name+"/"+stableID("", cluster.Name+"/"+name))
+	return e.accountARN("eks", "nodegroup/"+cluster.Name+"/"+name+"/"+stableID("", cluster.Name+"/"+name))
 }
 
 func (e *Emulator) findNodeGroup(c *call) (cluster *Cluster, name string, group NodeGroup, err error) {
@@ -287,7 +287,7 @@ func (e *Emulator) registerAddons() {
 }
 
 func (e *Emulator) addonARN(cluster *Cluster, name string) string {
-	return e.arn("eks", "addon/"+cluster.Name+"/"+name+"/"+stableID("", cluster.Name+"/"+name))
+	return e.accountARN("eks", "addon/"+cluster.Name+"/"+name+"/"+stableID("", cluster.Name+"/"+name))
 }
 
 func (e *Emulator) findAddon(c *call) (cluster *Cluster, name string, addon Addon, err error) {

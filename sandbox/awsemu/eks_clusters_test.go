@@ -16,18 +16,18 @@ func TestClusterLife(t *testing.T) {
 	c := startCloud(t)
 	client, ctx := eks.NewFromConfig(c.cfg), t.Context()
 	name, role := aws.String("backend"), aws.String(nodeRoleARN)
-	subnets := c.eks().Cluster.Subnets
+	subnets := c.eksState().Cluster.Subnets
 	in := &eks.CreateClusterInput{
 		Name: name, RoleArn: role, ResourcesVpcConfig: &types.VpcConfigRequest{SubnetIds: subnets, EndpointPrivateAccess: aws.Bool(true)},
 		AccessConfig: &types.CreateAccessConfigRequest{AuthenticationMode: types.AuthenticationModeApi}, Tags: map[string]string{"team": "a"},
 	}
 	_, err := client.CreateCluster(ctx, in)
 	check(t, err)
-	wantCode(t, second(client.CreateCluster(ctx, in)), "ResourceInUseException", 409)
+	wantCode(t, errorOf(client.CreateCluster(ctx, in)), "ResourceInUseException", 409)
 	made, err := client.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: name})
 	check(t, err)
-	if m := made.Cluster; m.Status != types.ClusterStatusActive || *m.Arn != c.arn("eks", "cluster/backend") || *m.Endpoint != c.fixture.ClusterEndpoint || m.Tags["team"] != "a" ||
-		!m.ResourcesVpcConfig.EndpointPrivateAccess || !slices.Equal(m.ResourcesVpcConfig.SubnetIds, subnets) || *m.ResourcesVpcConfig.ClusterSecurityGroupId == c.eks().Cluster.SecurityGroup {
+	if m := made.Cluster; m.Status != types.ClusterStatusActive || *m.Arn != c.accountARN("eks", "cluster/backend") || *m.Endpoint != c.fixture.ClusterEndpoint || m.Tags["team"] != "a" ||
+		!m.ResourcesVpcConfig.EndpointPrivateAccess || !slices.Equal(m.ResourcesVpcConfig.SubnetIds, subnets) || *m.ResourcesVpcConfig.ClusterSecurityGroupId == c.eksState().Cluster.SecurityGroup {
 		t.Errorf("made %+v", *m)
 	}
 	group := &eks.CreateNodegroupInput{
@@ -54,20 +54,20 @@ func TestClusterLife(t *testing.T) {
 	if *addon.Addon.AddonVersion != "v1.12.0-eksbuild.1" {
 		t.Errorf("add-on %+v", *addon.Addon)
 	}
-	wantCode(t, second(client.DeleteCluster(ctx, &eks.DeleteClusterInput{Name: name})), "ResourceInUseException", 409)
+	wantCode(t, errorOf(client.DeleteCluster(ctx, &eks.DeleteClusterInput{Name: name})), "ResourceInUseException", 409)
 	_, err = client.DeleteNodegroup(ctx, &eks.DeleteNodegroupInput{ClusterName: name, NodegroupName: group.NodegroupName})
 	check(t, err)
 	_, err = client.DeleteCluster(ctx, &eks.DeleteClusterInput{Name: name})
 	check(t, err)
-	wantCode(t, second(client.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: name})), "ResourceNotFoundException", 404)
-	wantCode(t, second(client.DescribeNodegroup(ctx, &eks.DescribeNodegroupInput{ClusterName: aws.String("sandbox"), NodegroupName: group.NodegroupName})), "ResourceNotFoundException", 404)
+	wantCode(t, errorOf(client.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: name})), "ResourceNotFoundException", 404)
+	wantCode(t, errorOf(client.DescribeNodegroup(ctx, &eks.DescribeNodegroupInput{ClusterName: aws.String("sandbox"), NodegroupName: group.NodegroupName})), "ResourceNotFoundException", 404)
 }
 
 func TestClusterRefusals(t *testing.T) {
 	t.Parallel()
 	c := startCloud(t)
 	client, ctx := eks.NewFromConfig(c.cfg), t.Context()
-	subnets := c.eks().Cluster.Subnets
+	subnets := c.eksState().Cluster.Subnets
 	for name, in := range map[string]*eks.CreateClusterInput{
 		"no such role":   {Name: aws.String("a"), RoleArn: aws.String("arn:aws:iam::111122223333:role/none"), ResourcesVpcConfig: &types.VpcConfigRequest{SubnetIds: subnets}},
 		"no such subnet": {Name: aws.String("a"), RoleArn: aws.String(nodeRoleARN), ResourcesVpcConfig: &types.VpcConfigRequest{SubnetIds: []string{"subnet-0"}}},
@@ -76,7 +76,7 @@ func TestClusterRefusals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			wantCode(t, second(client.CreateCluster(ctx, in)), "InvalidParameterException", 400)
+			wantCode(t, errorOf(client.CreateCluster(ctx, in)), "InvalidParameterException", 400)
 		})
 	}
 }
@@ -92,6 +92,6 @@ func TestServiceLinkedRoleIsDeletedByATask(t *testing.T) {
 	if status.Status != "SUCCEEDED" {
 		t.Errorf("status %+v", *status)
 	}
-	wantCode(t, second(client.GetRole(ctx, &iam.GetRoleInput{RoleName: aws.String(spotRoleName)})), "NoSuchEntity", 404)
-	wantCode(t, second(client.DeleteServiceLinkedRole(ctx, &iam.DeleteServiceLinkedRoleInput{RoleName: aws.String("KarpenterNodeRole-sandbox")})), "InvalidInput", 400)
+	wantCode(t, errorOf(client.GetRole(ctx, &iam.GetRoleInput{RoleName: aws.String(spotRoleName)})), "NoSuchEntity", 404)
+	wantCode(t, errorOf(client.DeleteServiceLinkedRole(ctx, &iam.DeleteServiceLinkedRoleInput{RoleName: aws.String("KarpenterNodeRole-sandbox")})), "InvalidInput", 400)
 }

@@ -33,7 +33,7 @@ func (e *Emulator) registerPodIdentity() {
 
 // associationOf finds the association of a service account of a cluster.
 func (e *Emulator) associationOf(cluster, namespace, account string) (id string, found bool) {
-	for id, a := range e.eks().Associations {
+	for id, a := range e.eksState().Associations {
 		if a.Cluster == cluster && a.Namespace == namespace && a.ServiceAccount == account {
 			return id, true
 		}
@@ -44,7 +44,7 @@ func (e *Emulator) associationOf(cluster, namespace, account string) (id string,
 // podAssociation finds the association of a service account. All clusters are on one API server, and the pods of each: that
 // of the fixture is asked first.
 func (e *Emulator) podAssociation(namespace, account string) (id string, found bool) {
-	for _, cluster := range e.clusters() {
+	for _, cluster := range e.allClusters() {
 		if id, found := e.associationOf(cluster.Name, namespace, account); found {
 			return id, true
 		}
@@ -60,10 +60,10 @@ func (e *Emulator) Associate(namespace, account, role string) {
 		return
 	}
 	now := e.clock.Now()
-	e.eks().associate(e.nextID("a-"), Association{
-		Cluster: e.fixture.Cluster, Namespace: namespace, ServiceAccount: account, Role: e.arn("iam", "role/"+role), Created: now, Modified: now,
+	e.eksState().addAssociation(e.nextID("a-"), Association{
+		Cluster: e.fixture.Cluster, Namespace: namespace, ServiceAccount: account, Role: e.accountARN("iam", "role/"+role), Created: now, Modified: now,
 	})
-	e.touch()
+	e.notifyChange()
 }
 
 // PodIdentity says whether the pods of a service account have a role by an association.
@@ -88,7 +88,7 @@ func (e *Emulator) findAssociation(c *call) (id string, a Association, err error
 	if err != nil {
 		return "", a, err
 	}
-	a, found := e.eks().Associations[id]
+	a, found := e.eksState().Associations[id]
 	if !found || a.Cluster != cluster {
 		return "", a, wire.Errorf("ResourceNotFoundException", "No association found for association-id: %s", id)
 	}
@@ -96,7 +96,7 @@ func (e *Emulator) findAssociation(c *call) (id string, a Association, err error
 }
 
 func (e *Emulator) associationARN(id string, a Association) string {
-	return e.arn("eks", "podidentityassociation/"+a.Cluster+"/"+id)
+	return e.accountARN("eks", "podidentityassociation/"+a.Cluster+"/"+id)
 }
 
 // summary is what lists say of an association.
@@ -141,8 +141,8 @@ func (e *Emulator) listAssociations(c *call) (any, error) {
 	}
 	list := []map[string]any{}
 	answer := map[string]any{}
-	for _, id := range slices.Sorted(maps.Keys(e.eks().Associations)) {
-		a := e.eks().Associations[id]
+	for _, id := range slices.Sorted(maps.Keys(e.eksState().Associations)) {
+		a := e.eksState().Associations[id]
 		if a.Cluster != cluster || id <= c.Query.Get("nextToken") ||
 			cmp.Or(c.Query.Get("namespace"), a.Namespace) != a.Namespace || cmp.Or(c.Query.Get("serviceAccount"), a.ServiceAccount) != a.ServiceAccount {
 			continue
@@ -178,7 +178,7 @@ func (e *Emulator) createAssociation(c *call) (any, error) {
 	if in.Namespace == "" || in.ServiceAccount == "" {
 		return nil, wire.Errorf("InvalidParameterException", "namespace and serviceAccount must not be empty")
 	}
-	if err := e.associable(in.RoleArn); err != nil {
+	if err := e.checkAssociable(in.RoleArn); err != nil {
 		return nil, err
 	}
 	if id, found := e.associationOf(cluster, in.Namespace, in.ServiceAccount); found {
@@ -189,19 +189,19 @@ func (e *Emulator) createAssociation(c *call) (any, error) {
 		NoSessionTags: in.DisableSessionTags != nil && *in.DisableSessionTags,
 	}
 	id := e.nextID("a-")
-	e.eks().associate(id, a)
+	e.eksState().addAssociation(id, a)
 	return e.renderAssociation(id, a), nil
 }
 
-func (s *EKSState) associate(id string, a Association) {
+func (s *EKSState) addAssociation(id string, a Association) {
 	if s.Associations == nil {
 		s.Associations = map[string]Association{}
 	}
 	s.Associations[id] = a
 }
 
-// associable refuses roles that do not exist. Whom a role trusts is found out when a pod wants credentials.
-func (e *Emulator) associable(arn string) error {
+// checkAssociable refuses roles that do not exist. Whom a role trusts is found out when a pod wants credentials.
+func (e *Emulator) checkAssociable(arn string) error {
 	if _, found := e.roleByARN(arn); !found {
 		return wire.Errorf("InvalidParameterException", "Role provided in the request does not exist.")
 	}
@@ -218,7 +218,7 @@ func (e *Emulator) updateAssociation(c *call) (any, error) {
 		return nil, err
 	}
 	if in.RoleArn != "" {
-		if err := e.associable(in.RoleArn); err != nil {
+		if err := e.checkAssociable(in.RoleArn); err != nil {
 			return nil, err
 		}
 		a.Role = in.RoleArn
@@ -227,7 +227,7 @@ func (e *Emulator) updateAssociation(c *call) (any, error) {
 		a.NoSessionTags = *in.DisableSessionTags
 	}
 	a.Modified = c.now
-	e.eks().associate(id, a)
+	e.eksState().addAssociation(id, a)
 	return e.renderAssociation(id, a), nil
 }
 
@@ -236,6 +236,6 @@ func (e *Emulator) deleteAssociation(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	delete(e.eks().Associations, id)
+	delete(e.eksState().Associations, id)
 	return e.renderAssociation(id, a), nil
 }

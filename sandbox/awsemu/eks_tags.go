@@ -17,19 +17,19 @@ func (e *Emulator) registerClusterTags() {
 // clusterTags shows the tags of what the ARN of a path names, and how to replace them.
 func (e *Emulator) clusterTags(c *call) (tags map[string]string, set func(map[string]string), err error) {
 	arn := strings.TrimPrefix(c.Path, "/tags/")
-	for id, a := range e.eks().Associations {
+	for id, a := range e.eksState().Associations {
 		if e.associationARN(id, a) == arn {
-			return a.Tags, func(tags map[string]string) { a.Tags = tags; e.eks().associate(id, a) }, nil
+			return a.Tags, func(tags map[string]string) { a.Tags = tags; e.eksState().addAssociation(id, a) }, nil
 		}
 	}
-	for _, cluster := range e.clusters() {
+	for _, cluster := range e.allClusters() {
 		entries := cluster.AccessEntries
 		for n := range entries {
 			if e.entryARN(cluster.Name, entries[n]) == arn {
 				return entries[n].Tags, func(tags map[string]string) { entries[n].Tags = tags }, nil
 			}
 		}
-		if e.arn("eks", "cluster/"+cluster.Name) == arn {
+		if e.accountARN("eks", "cluster/"+cluster.Name) == arn {
 			return cluster.Tags, func(tags map[string]string) { cluster.Tags = tags }, nil
 		}
 		for name, group := range cluster.Groups {

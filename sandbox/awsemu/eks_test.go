@@ -36,11 +36,11 @@ func TestDescribeCluster(t *testing.T) {
 		t.Errorf("after the change %+v", *out.Cluster)
 	}
 	var cluster Cluster
-	c.control(t, http.MethodGet, "cluster", "", &cluster)
+	c.callControlAPI(t, http.MethodGet, "cluster", "", &cluster)
 	if cluster.Version != "1.35" || cluster.Name != "sandbox" {
 		t.Errorf("control %+v", cluster)
 	}
-	if status := c.control(t, http.MethodPut, "cluster", `{"varsion":"1.35"}`, nil); status != http.StatusBadRequest {
+	if status := c.callControlAPI(t, http.MethodPut, "cluster", `{"varsion":"1.35"}`, nil); status != http.StatusBadRequest {
 		t.Errorf("a typo gives %d", status)
 	}
 }

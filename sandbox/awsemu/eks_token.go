@@ -39,12 +39,12 @@ func (e *Emulator) ReviewToken(token string) (User, error) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	session, found := e.iam().Sessions[key]
+	session, found := e.iamState().Sessions[key]
 	if !found {
 		return User{Name: e.callerARN(key), Groups: []string{"system:masters"}}, nil
 	}
-	role := e.arn("iam", "role"+e.iam().Roles[session.Role].Path+session.Role)
-	for _, cluster := range e.clusters() {
+	role := e.accountARN("iam", "role"+e.iamState().Roles[session.Role].Path+session.Role)
+	for _, cluster := range e.allClusters() {
 		at := slices.IndexFunc(cluster.AccessEntries, func(a AccessEntry) bool { return a.Principal == role && a.Type == entryStandard })
 		if at >= 0 {
 			return User{Name: e.callerARN(key), Groups: cluster.AccessEntries[at].Groups}, nil

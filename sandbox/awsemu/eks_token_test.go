@@ -22,18 +22,18 @@ func TestReviewToken(t *testing.T) {
 	}
 
 	c.mu.Lock()
-	given := c.issue(c.controllerRole(), "me", podCredentialsValid)
+	given := c.issueCredentials(c.controllerRole(), "me", podCredentialsValid)
 	c.mu.Unlock()
 	asRole := clusterTokenPrefix + base64.RawURLEncoding.EncodeToString([]byte("https://sts.amazonaws.com/?Action=GetCallerIdentity&X-Amz-Credential="+given.key+"%2F20300101%2Feu-west-1%2Fsts%2Faws4_request"))
 	if user, err := c.ReviewToken(asRole); err == nil {
 		t.Errorf("a role without an access entry is %+v", user)
 	}
 	c.mu.Lock()
-	c.eks().Cluster.AccessEntries = append(c.eks().Cluster.AccessEntries, AccessEntry{Principal: c.arn("iam", "role/"+c.controllerRole()), Type: entryStandard, Groups: []string{"readers"}})
+	c.eksState().Cluster.AccessEntries = append(c.eksState().Cluster.AccessEntries, AccessEntry{Principal: c.accountARN("iam", "role/"+c.controllerRole()), Type: entryStandard, Groups: []string{"readers"}})
 	c.mu.Unlock()
 	got, err = c.ReviewToken(asRole)
 	check(t, err)
-	if diff := cmp.Diff(User{Name: c.arn("sts", "assumed-role/"+c.controllerRole()+"/me"), Groups: []string{"readers"}}, got); diff != "" {
+	if diff := cmp.Diff(User{Name: c.accountARN("sts", "assumed-role/"+c.controllerRole()+"/me"), Groups: []string{"readers"}}, got); diff != "" {
 		t.Error(diff)
 	}
 	for name, token := range map[string]string{

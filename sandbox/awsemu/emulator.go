@@ -99,12 +99,12 @@ type call struct {
 	now  time.Time
 }
 
-// locked runs a part of a long operation with the emulator locked and the lifecycles up to date.
-func (c *call) locked(run func(*Model) error) error {
+// runLocked runs a part of a long operation with the emulator locked and the lifecycles up to date.
+func (c *call) runLocked(run func(*Model) error) error {
 	c.emu.mu.Lock()
 	defer c.emu.mu.Unlock()
 	c.now = c.emu.clock.Now()
-	c.emu.advance(c.now)
+	c.emu.advanceModel(c.now)
 	return run(c.emu.model)
 }
 
@@ -142,7 +142,7 @@ func (e *Emulator) reset() {
 	e.resetIAM(now)
 	e.resetEC2(now) // last: it refers to images, roles and queues
 	e.linkCluster()
-	e.touch()
+	e.notifyChange()
 }
 
 // linkCluster tells the emulated EKS where the cluster is now: address and certificates are new with
@@ -198,7 +198,7 @@ func (e *Emulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	value, fault, record, err := e.handle(c)
-	alarm := e.raise(record)
+	alarm := e.fireAlarm(record)
 	if alarm != nil && alarm.Moment == BeforeAnswer {
 		alarm.run(record)
 		panic(http.ErrAbortHandler) // the way of net/http to reset a connection
@@ -223,15 +223,15 @@ func (e *Emulator) handle(c *call) (any, fault, Call, error) {
 		err = wire.Errorf("InvalidAction", "%s:%s is not emulated", c.Service, c.Action)
 	}
 	if err == nil {
-		err = fault.before(c.gone)
+		err = fault.applyBeforeCall(c.gone)
 	}
 	var value any
 	if err == nil {
-		value, err = e.execute(c, op)
+		value, err = e.executeOperation(c, op)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	record.finish(err)
+	record.finishCall(err)
 	return value, fault, *record, err
 }
 
@@ -240,36 +240,36 @@ func (e *Emulator) receive(c *call) (*Call, fault, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	c.now = e.clock.Now()
-	record := e.calls.add(c, e.iam().Sessions[c.Key].Role)
-	fault, err := e.judge(c)
+	record := e.calls.add(c, e.iamState().Sessions[c.Key].Role)
+	fault, err := e.judgeCall(c)
 	return record, fault, err
 }
 
-func (e *Emulator) execute(c *call, op operation) (any, error) {
+func (e *Emulator) executeOperation(c *call, op operation) (any, error) {
 	if op.long {
 		return op.run(c)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	c.now = e.clock.Now()
-	e.advance(c.now)
+	e.advanceModel(c.now)
 	value, err := op.run(c)
 	if op.mutating {
-		e.touch()
+		e.notifyChange()
 	}
 	return value, err
 }
 
-// advance brings everything that changes by itself up to date: lifecycles, notices, queues. The
+// advanceModel brings everything that changes by itself up to date: lifecycles, notices, queues. The
 // emulator must be locked.
-func (e *Emulator) advance(now time.Time) {
+func (e *Emulator) advanceModel(now time.Time) {
 	if e.advanceEC2(now) {
-		e.touch()
+		e.notifyChange()
 	}
 }
 
-// touch tells those who wait that the model changed. The emulator must be locked.
-func (e *Emulator) touch() {
+// notifyChange tells those who wait that the model changed. The emulator must be locked.
+func (e *Emulator) notifyChange() {
 	close(e.changed)
 	e.changed = make(chan struct{})
 }
@@ -279,7 +279,7 @@ func (e *Emulator) Run(ctx context.Context) error {
 	for {
 		e.mu.Lock()
 		now := e.clock.Now()
-		e.advance(now)
+		e.advanceModel(now)
 		changed, next := e.changed, e.nextEC2(now)
 		e.mu.Unlock()
 		reached, stop := e.clock.Until(next)
@@ -310,8 +310,8 @@ func (e *Emulator) nextID(prefix string) string {
 	return prefix + hex.EncodeToString(raw[:])[:17]
 }
 
-// arn names a resource of the emulated account.
-func (e *Emulator) arn(service, resource string) string {
+// accountARN names a resource of the emulated account.
+func (e *Emulator) accountARN(service, resource string) string {
 	region := e.fixture.Region
 	if service == "iam" || service == "sts" {
 		region = ""

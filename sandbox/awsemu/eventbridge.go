@@ -62,7 +62,7 @@ func (e *Emulator) resetEvents() {
 		return
 	}
 	for kind := range eventRules() {
-		e.route(kind, []string{e.fixture.Queue})
+		e.routeEvents(kind, []string{e.fixture.Queue})
 	}
 }
 
@@ -73,11 +73,11 @@ func sourceOf(kind EventKind) string {
 	return "aws.ec2"
 }
 
-// route makes the rule of one kind send to exactly these queues; none removes the rule.
-func (e *Emulator) route(kind EventKind, queues []string) {
+// routeEvents makes the rule of one kind send to exactly these queues; none removes the rule.
+func (e *Emulator) routeEvents(kind EventKind, queues []string) {
 	name := "Karpenter-" + e.fixture.Cluster + "-" + eventRules()[kind]
 	if len(queues) == 0 {
-		delete(e.sqs().Rules, name)
+		delete(e.sqsState().Rules, name)
 		return
 	}
 	rule := &EventRule{Name: name, Pattern: EventPattern{Source: []string{sourceOf(kind)}, DetailType: []EventKind{kind}}, Targets: map[string]string{}}
@@ -86,12 +86,12 @@ func (e *Emulator) route(kind EventKind, queues []string) {
 		if i > 0 {
 			id += itoa(i + 1)
 		}
-		rule.Targets[id] = e.arn("sqs", queue)
+		rule.Targets[id] = e.accountARN("sqs", queue)
 	}
-	e.sqs().Rules[name] = rule
+	e.sqsState().Rules[name] = rule
 }
 
-func (p EventPattern) takes(kind EventKind) bool {
+func (p EventPattern) matchesKind(kind EventKind) bool {
 	return (len(p.Source) == 0 || slices.Contains(p.Source, sourceOf(kind))) && (len(p.DetailType) == 0 || slices.Contains(p.DetailType, kind))
 }
 
@@ -99,13 +99,13 @@ func (p EventPattern) takes(kind EventKind) bool {
 // that overlap deliver twice. The emulator must be locked.
 func (e *Emulator) queuesFor(kind EventKind) []string {
 	var queues []string
-	for _, name := range slices.Sorted(maps.Keys(e.sqs().Rules)) {
-		rule := e.sqs().Rules[name]
-		if rule == nil || rule.Disabled || !rule.Pattern.takes(kind) {
+	for _, name := range slices.Sorted(maps.Keys(e.sqsState().Rules)) {
+		rule := e.sqsState().Rules[name]
+		if rule == nil || rule.Disabled || !rule.Pattern.matchesKind(kind) {
 			continue
 		}
 		for _, id := range slices.Sorted(maps.Keys(rule.Targets)) {
-			if queue, found := strings.CutPrefix(rule.Targets[id], e.arn("sqs", "")); found {
+			if queue, found := strings.CutPrefix(rule.Targets[id], e.accountARN("sqs", "")); found {
 				queues = append(queues, queue)
 			}
 		}
@@ -135,7 +135,7 @@ func (e *Emulator) eventsControl() control {
 				}
 			}
 			for kind, queues := range in {
-				e.route(kind, queues)
+				e.routeEvents(kind, queues)
 			}
 			return nil, nil
 		},
@@ -156,7 +156,7 @@ func (e *Emulator) renderRule(r *EventRule) ruleOutput {
 	if err != nil {
 		pattern = nil // cannot happen: texts only
 	}
-	out := ruleOutput{Name: r.Name, Arn: e.arn("events", "rule/"+r.Name), EventPattern: string(pattern), State: enabledState, Description: r.Description, EventBusName: "default"}
+	out := ruleOutput{Name: r.Name, Arn: e.accountARN("events", "rule/"+r.Name), EventPattern: string(pattern), State: enabledState, Description: r.Description, EventBusName: "default"}
 	if r.Disabled {
 		out.State = disabledState
 	}
@@ -164,7 +164,7 @@ func (e *Emulator) renderRule(r *EventRule) ruleOutput {
 }
 
 func (e *Emulator) findRule(name string) (*EventRule, error) {
-	if rule := e.sqs().Rules[name]; rule != nil {
+	if rule := e.sqsState().Rules[name]; rule != nil {
 		return rule, nil
 	}
 	return nil, wire.Errorf("ResourceNotFoundException", "Rule %s does not exist on EventBus default.", name)
@@ -186,8 +186,8 @@ func (e *Emulator) listRules(c *call) (any, error) {
 		Rules     []ruleOutput
 		NextToken string `json:",omitempty"`
 	}{Rules: []ruleOutput{}}
-	for _, name := range slices.Sorted(maps.Keys(e.sqs().Rules)) {
-		rule := e.sqs().Rules[name]
+	for _, name := range slices.Sorted(maps.Keys(e.sqsState().Rules)) {
+		rule := e.sqsState().Rules[name]
 		if rule == nil || !strings.HasPrefix(name, in.NamePrefix) || name <= in.NextToken {
 			continue
 		}
@@ -239,8 +239,8 @@ func (e *Emulator) listRuleNamesByTarget(c *call) (any, error) {
 		return nil, err
 	}
 	names := []string{}
-	for _, name := range slices.Sorted(maps.Keys(e.sqs().Rules)) {
-		if rule := e.sqs().Rules[name]; rule != nil && slices.Contains(slices.Collect(maps.Values(rule.Targets)), in.TargetArn) {
+	for _, name := range slices.Sorted(maps.Keys(e.sqsState().Rules)) {
+		if rule := e.sqsState().Rules[name]; rule != nil && slices.Contains(slices.Collect(maps.Values(rule.Targets)), in.TargetArn) {
 			names = append(names, name)
 		}
 	}
@@ -269,14 +269,14 @@ func (e *Emulator) putRule(c *call) (any, error) {
 	if err := decoder.Decode(&rule.Pattern); err != nil {
 		return nil, wire.Errorf("InvalidEventPatternException", "Event pattern is not valid, or more than source and detail-type: %s", err.Error())
 	}
-	if old := e.sqs().Rules[in.Name]; old != nil { // tags are those of its creation: a later PutRule does not change them
+	if old := e.sqsState().Rules[in.Name]; old != nil { // tags are those of its creation: a later PutRule does not change them
 		rule.Tags = old.Tags
 		if old.Targets != nil {
 			rule.Targets = old.Targets
 		}
 	}
-	e.sqs().Rules[in.Name] = rule
-	return map[string]string{"RuleArn": e.arn("events", "rule/"+in.Name)}, nil
+	e.sqsState().Rules[in.Name] = rule
+	return map[string]string{"RuleArn": e.accountARN("events", "rule/"+in.Name)}, nil
 }
 
 // withTags adds tags to those that are there.
@@ -300,7 +300,7 @@ func (e *Emulator) taggedRule(c *call, into any) (*EventRule, error) {
 			return nil, err
 		}
 	}
-	return e.findRule(strings.TrimPrefix(in.ResourceARN, e.arn("events", "rule/")))
+	return e.findRule(strings.TrimPrefix(in.ResourceARN, e.accountARN("events", "rule/")))
 }
 
 func (e *Emulator) listRuleTags(c *call) (any, error) {
@@ -339,10 +339,10 @@ func (e *Emulator) deleteRule(c *call) (any, error) {
 	if err := c.JSON(&in); err != nil {
 		return nil, err
 	}
-	if rule := e.sqs().Rules[in.Name]; rule != nil && len(rule.Targets) > 0 {
+	if rule := e.sqsState().Rules[in.Name]; rule != nil && len(rule.Targets) > 0 {
 		return nil, wire.Errorf("ValidationException", "Rule can't be deleted since it has targets.")
 	}
-	delete(e.sqs().Rules, in.Name)
+	delete(e.sqsState().Rules, in.Name)
 	return nil, nil
 }
 
@@ -359,7 +359,7 @@ func (e *Emulator) putTargets(c *call) (any, error) {
 		return nil, err
 	}
 	for _, target := range in.Targets {
-		if target.ID == "" || !strings.HasPrefix(target.Arn, e.arn("sqs", "")) {
+		if target.ID == "" || !strings.HasPrefix(target.Arn, e.accountARN("sqs", "")) {
 			return nil, wire.Errorf("ValidationException", "Parameter %s is not valid. Reason: only queues of this account are emulated as targets.", target.Arn)
 		}
 	}

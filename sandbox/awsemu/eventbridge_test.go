@@ -87,7 +87,7 @@ func TestRuleLife(t *testing.T) {
 	t.Parallel()
 	c := startCloud(t)
 	queues := func(kind EventKind) (names []string) {
-		c.locked(func(time.Time) { names = c.queuesFor(kind) })
+		c.runLocked(func(time.Time) { names = c.queuesFor(kind) })
 		return names
 	}
 	c.set(t, http.MethodPut, "queues", `{"other":{}}`)
@@ -129,11 +129,11 @@ func TestRuleLife(t *testing.T) {
 	if status, code := c.events(t, "DeleteRule", `{"Name":"mine"}`, nil); status != 200 {
 		t.Errorf("delete: %d %s", status, code)
 	}
-	if status := c.control(t, http.MethodPut, "events", `{"Nonsense":[]}`, nil); status != http.StatusBadRequest {
+	if status := c.callControlAPI(t, http.MethodPut, "events", `{"Nonsense":[]}`, nil); status != http.StatusBadRequest {
 		t.Errorf("unknown kind gives %d", status)
 	}
 	var kinds map[string][]string
-	c.control(t, http.MethodGet, "events", "", &kinds)
+	c.callControlAPI(t, http.MethodGet, "events", "", &kinds)
 	if len(kinds) != 5 || len(kinds[string(EventHealth)]) != 1 || len(kinds[string(EventRebalance)]) != 0 {
 		t.Errorf("events %v", kinds)
 	}

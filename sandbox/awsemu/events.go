@@ -17,8 +17,8 @@ const (
 	EventReservationInterruption EventKind = "EC2 Capacity Reservation Instance Interruption Warning"
 )
 
-// publish writes an event to every queue that a rule sends its kind to. The emulator must be locked.
-func (e *Emulator) publish(now time.Time, kind EventKind, resources []string, detail any) {
+// publishEvent writes an event to every queue that a rule sends its kind to. The emulator must be locked.
+func (e *Emulator) publishEvent(now time.Time, kind EventKind, resources []string, detail any) {
 	source := "aws.ec2"
 	if kind == EventHealth {
 		source = "aws.health"

@@ -86,8 +86,8 @@ func (e *Emulator) registerFIS() {
 	e.registerMutating(wire.FIS, "StopExperiment", e.stopExperiment)
 }
 
-// fis is the state, whole even after a partial import. The emulator must be locked.
-func (e *Emulator) fis() *FISState {
+// fisState is the state, whole even after a partial import. The emulator must be locked.
+func (e *Emulator) fisState() *FISState {
 	if e.model.FIS == nil {
 		e.model.FIS = &FISState{}
 	}
@@ -111,7 +111,7 @@ func (e *Emulator) createExperimentTemplate(c *call) (any, error) {
 		}
 	}
 	for name, target := range t.Targets {
-		if _, err := target.share(1); err != nil {
+		if _, err := target.targetCount(1); err != nil {
 			return nil, invalidExperiment("target %s: %s", name, err)
 		}
 	}
@@ -119,7 +119,7 @@ func (e *Emulator) createExperimentTemplate(c *call) (any, error) {
 		return nil, invalidExperiment("a template needs an action")
 	}
 	t.ID, t.Created = "EXT"+e.nextID(""), c.now
-	e.fis().Templates[t.ID] = t
+	e.fisState().Templates[t.ID] = t
 	return map[string]any{"experimentTemplate": e.templateOutput(t)}, nil
 }
 
@@ -149,8 +149,8 @@ func isoDuration(text string) (time.Duration, error) {
 	return time.ParseDuration(strings.ToLower(rest))
 }
 
-// share is how many of n instances a target takes.
-func (t ExperimentTarget) share(n int) (int, error) {
+// targetCount is how many of n instances a target takes.
+func (t ExperimentTarget) targetCount(n int) (int, error) {
 	if t.SelectionMode == "ALL" {
 		return n, nil
 	}
@@ -169,12 +169,12 @@ func (t ExperimentTarget) share(n int) (int, error) {
 func (e *Emulator) instancesOf(t ExperimentTarget) []*Instance {
 	var list []*Instance
 	for _, i := range e.ec2().Instances {
-		if i.CapacityType == capacitySpot && i.alive() && i.State != stateShuttingDown && e.targeted(t, i) {
+		if i.CapacityType == capacitySpot && i.holdsResources() && i.State != stateShuttingDown && e.isTargeted(t, i) {
 			list = append(list, i)
 		}
 	}
 	sortInstances(list)
-	n, err := t.share(len(list))
+	n, err := t.targetCount(len(list))
 	if err != nil {
 		return nil // the template was checked
 	}
@@ -182,7 +182,7 @@ func (e *Emulator) instancesOf(t ExperimentTarget) []*Instance {
 	return list[:n]
 }
 
-func (e *Emulator) targeted(t ExperimentTarget, i *Instance) bool {
+func (e *Emulator) isTargeted(t ExperimentTarget, i *Instance) bool {
 	for key, value := range t.ResourceTags {
 		if have, found := i.Tags[key]; !found || have != value {
 			return false
@@ -199,7 +199,7 @@ func (e *Emulator) targeted(t ExperimentTarget, i *Instance) bool {
 	if zone := t.Parameters["availabilityZoneIdentifier"]; zone != "" && zone != i.Zone && zone != i.ZoneID {
 		return false
 	}
-	return len(t.ResourceARNs) == 0 || slices.Contains(t.ResourceARNs, e.arn("ec2", "instance/"+i.ID))
+	return len(t.ResourceARNs) == 0 || slices.Contains(t.ResourceARNs, e.accountARN("ec2", "instance/"+i.ID))
 }
 
 // startExperiment recommends at once that the instances be replaced. The warning comes two minutes ahead of
@@ -212,7 +212,7 @@ func (e *Emulator) startExperiment(c *call) (any, error) {
 	if err := c.JSON(&in); err != nil {
 		return nil, err
 	}
-	t := e.fis().Templates[in.Template]
+	t := e.fisState().Templates[in.Template]
 	if t == nil {
 		return nil, noExperiment(in.Template)
 	}
@@ -228,25 +228,25 @@ func (e *Emulator) startExperiment(c *call) (any, error) {
 			x.Failure = "Target resolution returned empty set"
 		}
 		for _, i := range list {
-			e.publish(c.now, EventRebalance, []string{e.arn("ec2", "instance/"+i.ID)}, map[string]string{"instance-id": i.ID})
+			e.publishEvent(c.now, EventRebalance, []string{e.accountARN("ec2", "instance/"+i.ID)}, map[string]string{"instance-id": i.ID})
 			i.Warning = c.now
 			if ahead := lasts - spotWarning; ahead > 0 {
-				i.Warning = c.now.Add(time.Duration(e.hastened(Duration(ahead))))
+				i.Warning = c.now.Add(time.Duration(e.scaledDuration(Duration(ahead))))
 			}
 			x.Instances = append(x.Instances, i.ID)
 		}
-		if end := c.now.Add(time.Duration(e.hastened(Duration(lasts)))); end.After(x.Ends) {
+		if end := c.now.Add(time.Duration(e.scaledDuration(Duration(lasts)))); end.After(x.Ends) {
 			x.Ends = end
 		}
 	}
-	e.fis().Experiments[x.ID] = x
-	e.advance(c.now) // a warning may be due at once
-	return map[string]any{"experiment": x.output(c.now)}, nil
+	e.fisState().Experiments[x.ID] = x
+	e.advanceModel(c.now) // a warning may be due at once
+	return map[string]any{"experiment": x.experimentOutput(c.now)}, nil
 }
 
 // stopExperiment takes back what was not announced yet.
 func (e *Emulator) stopExperiment(c *call) (any, error) {
-	x, err := e.experiment(c)
+	x, err := e.findExperiment(c)
 	if err != nil {
 		return nil, err
 	}
@@ -258,12 +258,12 @@ func (e *Emulator) stopExperiment(c *call) (any, error) {
 			}
 		}
 	}
-	return map[string]any{"experiment": x.output(c.now)}, nil
+	return map[string]any{"experiment": x.experimentOutput(c.now)}, nil
 }
 
-// warn sends the warning of a spot interruption.
-func (e *Emulator) warn(at time.Time, i *Instance, end time.Time) {
-	e.publish(at, EventSpotInterruption, []string{"arn:aws:ec2:" + i.Zone + ":instance/" + i.ID},
+// sendSpotWarning sends the warning of a spot interruption.
+func (e *Emulator) sendSpotWarning(at time.Time, i *Instance, end time.Time) {
+	e.publishEvent(at, EventSpotInterruption, []string{"arn:aws:ec2:" + i.Zone + ":instance/" + i.ID},
 		map[string]string{"instance-id": i.ID, "instance-action": "terminate"})
 	i.SpotMarked, i.Interrupt, i.Warning = true, end, time.Time{}
 }
@@ -288,26 +288,26 @@ func noExperiment(id string) error {
 // lastPart is the id at the end of a path.
 func lastPart(path string) string { return path[strings.LastIndex(path, "/")+1:] }
 
-func (e *Emulator) experiment(c *call) (*Experiment, error) {
-	if x := e.fis().Experiments[lastPart(c.Path)]; x != nil {
+func (e *Emulator) findExperiment(c *call) (*Experiment, error) {
+	if x := e.fisState().Experiments[lastPart(c.Path)]; x != nil {
 		return x, nil
 	}
 	return nil, noExperiment(lastPart(c.Path))
 }
 
 func (e *Emulator) experimentTemplate(c *call) (*ExperimentTemplate, error) {
-	if t := e.fis().Templates[lastPart(c.Path)]; t != nil {
+	if t := e.fisState().Templates[lastPart(c.Path)]; t != nil {
 		return t, nil
 	}
 	return nil, noExperiment(lastPart(c.Path))
 }
 
 func (e *Emulator) getExperiment(c *call) (any, error) {
-	x, err := e.experiment(c)
+	x, err := e.findExperiment(c)
 	if err != nil {
 		return nil, err
 	}
-	return map[string]any{"experiment": x.output(c.now)}, nil
+	return map[string]any{"experiment": x.experimentOutput(c.now)}, nil
 }
 
 func (e *Emulator) getExperimentTemplate(c *call) (any, error) {
@@ -323,41 +323,41 @@ func (e *Emulator) deleteExperimentTemplate(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	delete(e.fis().Templates, t.ID)
+	delete(e.fisState().Templates, t.ID)
 	return map[string]any{"experimentTemplate": e.templateOutput(t)}, nil
 }
 
 func (e *Emulator) listExperiments(c *call) (any, error) {
 	list := []map[string]any{}
-	for _, id := range slices.Sorted(maps.Keys(e.fis().Experiments)) {
-		list = append(list, e.fis().Experiments[id].output(c.now))
+	for _, id := range slices.Sorted(maps.Keys(e.fisState().Experiments)) {
+		list = append(list, e.fisState().Experiments[id].experimentOutput(c.now))
 	}
 	return map[string]any{"experiments": list}, nil
 }
 
 func (e *Emulator) listExperimentTemplates(*call) (any, error) {
 	list := []map[string]any{}
-	for _, id := range slices.Sorted(maps.Keys(e.fis().Templates)) {
-		list = append(list, e.templateOutput(e.fis().Templates[id]))
+	for _, id := range slices.Sorted(maps.Keys(e.fisState().Templates)) {
+		list = append(list, e.templateOutput(e.fisState().Templates[id]))
 	}
 	return map[string]any{"experimentTemplates": list}, nil
 }
 
-func (t *ExperimentTemplate) content() map[string]any {
+func (t *ExperimentTemplate) templateContent() map[string]any {
 	return map[string]any{
 		"description": t.Description, "roleArn": t.RoleARN, "targets": t.Targets, "actions": t.Actions, "stopConditions": t.StopConditions, "tags": t.Tags,
 	}
 }
 
 func (e *Emulator) templateOutput(t *ExperimentTemplate) map[string]any {
-	out := t.content()
-	out["id"], out["arn"] = t.ID, e.arn("fis", "experiment-template/"+t.ID)
+	out := t.templateContent()
+	out["id"], out["arn"] = t.ID, e.accountARN("fis", "experiment-template/"+t.ID)
 	out["creationTime"], out["lastUpdateTime"] = wire.Epoch(t.Created), wire.Epoch(t.Created)
 	return out
 }
 
-func (x *Experiment) output(now time.Time) map[string]any {
-	out := x.Template.content()
+func (x *Experiment) experimentOutput(now time.Time) map[string]any {
+	out := x.Template.templateContent()
 	status, why := x.status(now)
 	state := map[string]string{"status": status}
 	if why != "" {

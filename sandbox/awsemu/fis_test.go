@@ -12,17 +12,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// fisLab has spot instances and the client of the fault injection service.
-type fisLab struct {
-	*ec2Lab
+// fisEnv has spot instances and the client of the fault injection service.
+type fisEnv struct {
+	*ec2Env
 	fis *fis.Client
 }
 
-func newFISLab(t *testing.T) *fisLab {
+func newFISEnv(t *testing.T) *fisEnv {
 	t.Helper()
-	lab := newEC2Lab(t)
-	lab.template("t", nil)
-	return &fisLab{ec2Lab: lab, fis: fis.NewFromConfig(lab.sdk)}
+	env := newEC2Env(t)
+	env.createTemplate("t", nil)
+	return &fisEnv{ec2Env: env, fis: fis.NewFromConfig(env.sdk)}
 }
 
 // spotTemplate interrupts the spot instances of the pool "default".
@@ -46,7 +46,7 @@ func spotTemplate(change func(*fis.CreateExperimentTemplateInput)) *fis.CreateEx
 }
 
 // run makes a template and starts it.
-func (l *fisLab) run(change func(*fis.CreateExperimentTemplateInput)) string {
+func (l *fisEnv) run(change func(*fis.CreateExperimentTemplateInput)) string {
 	l.Helper()
 	made, err := l.fis.CreateExperimentTemplate(l.Context(), spotTemplate(change))
 	if err != nil {
@@ -59,7 +59,7 @@ func (l *fisLab) run(change func(*fis.CreateExperimentTemplateInput)) string {
 	return *started.Experiment.Id
 }
 
-func (l *fisLab) status(id string) string {
+func (l *fisEnv) status(id string) string {
 	l.Helper()
 	out, err := l.fis.GetExperiment(l.Context(), &fis.GetExperimentInput{Id: &id})
 	if err != nil {
@@ -70,30 +70,30 @@ func (l *fisLab) status(id string) string {
 
 func TestTrust_D03_FaultInjectionInterruptsSpotInstances(t *testing.T) {
 	t.Parallel()
-	lab := newFISLab(t)
-	taken, kept := lab.launch(spot, "m5.large/a"), lab.launch(onDemand, "m5.large/a")
-	lab.advance(time.Minute)
-	lab.events()
-	id := lab.run(nil)
-	if got := lab.status(id); got != "running" {
+	env := newFISEnv(t)
+	taken, kept := env.launch(spot, "m5.large/a"), env.launch(onDemand, "m5.large/a")
+	env.advanceClock(time.Minute)
+	env.events()
+	id := env.run(nil)
+	if got := env.status(id); got != "running" {
 		t.Errorf("it is %s", got)
 	}
 	// A recommendation at once, the warning two minutes ahead of the end.
-	if diff := cmp.Diff([]string{"1m0s EC2 Instance Rebalance Recommendation"}, eventLines(lab.events())); diff != "" {
+	if diff := cmp.Diff([]string{"1m0s EC2 Instance Rebalance Recommendation"}, eventLines(env.events())); diff != "" {
 		t.Errorf("at first (-want +got):\n%s", diff)
 	}
-	lab.advance(2 * time.Minute)
-	if diff := cmp.Diff([]string{"3m0s EC2 Spot Instance Interruption Warning terminate"}, eventLines(lab.events())); diff != "" {
+	env.advanceClock(2 * time.Minute)
+	if diff := cmp.Diff([]string{"3m0s EC2 Spot Instance Interruption Warning terminate"}, eventLines(env.events())); diff != "" {
 		t.Errorf("after two minutes (-want +got):\n%s", diff)
 	}
-	lab.wantState(taken, "running")
-	lab.advance(3 * time.Minute)
-	lab.wantState(taken, "terminated")
-	lab.wantState(kept, "running")
-	if got := lab.status(id); got != "completed" {
+	env.wantState(taken, "running")
+	env.advanceClock(3 * time.Minute)
+	env.wantState(taken, "terminated")
+	env.wantState(kept, "running")
+	if got := env.status(id); got != "completed" {
 		t.Errorf("in the end it is %s", got)
 	}
-	list, err := lab.fis.ListExperiments(t.Context(), &fis.ListExperimentsInput{})
+	list, err := env.fis.ListExperiments(t.Context(), &fis.ListExperimentsInput{})
 	if err != nil || len(list.Experiments) != 1 || *list.Experiments[0].Id != id {
 		t.Errorf("experiments %+v, %v", list, err)
 	}
@@ -120,18 +120,18 @@ func TestTrust_D03_FaultInjectionChoosesItsTargets(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			lab := newFISLab(t)
-			ids := fleetIDs(lab.fleet(fleetInput(spot, 4, "m5.large/a")))
-			lab.advance(time.Minute)
-			id := lab.run(func(in *fis.CreateExperimentTemplateInput) {
+			env := newFISEnv(t)
+			ids := fleetIDs(env.createFleet(fleetInput(spot, 4, "m5.large/a")))
+			env.advanceClock(time.Minute)
+			id := env.run(func(in *fis.CreateExperimentTemplateInput) {
 				target := in.Targets["nodes"]
 				tc.change(&target, ids)
 				in.Targets["nodes"] = target
 			})
-			lab.advance(5 * time.Minute)
+			env.advanceClock(5 * time.Minute)
 			ended := 0
 			for _, instance := range ids {
-				if lab.describe(instance).State.Name == "terminated" {
+				if env.describe(instance).State.Name == "terminated" {
 					ended++
 				}
 			}
@@ -139,7 +139,7 @@ func TestTrust_D03_FaultInjectionChoosesItsTargets(t *testing.T) {
 			if tc.want == 0 {
 				want = "failed Target resolution returned empty set"
 			}
-			if got := lab.status(id); ended != tc.want || got != want {
+			if got := env.status(id); ended != tc.want || got != want {
 				t.Errorf("%d ended and it is %s, want %d and %s", ended, got, tc.want, want)
 			}
 		})
@@ -148,16 +148,16 @@ func TestTrust_D03_FaultInjectionChoosesItsTargets(t *testing.T) {
 
 func TestTrust_D03_FaultInjectionStopsAndRefuses(t *testing.T) {
 	t.Parallel()
-	lab := newFISLab(t)
-	instance := lab.launch(spot, "m5.large/a")
-	lab.advance(time.Minute)
-	id := lab.run(nil)
-	if _, err := lab.fis.StopExperiment(t.Context(), &fis.StopExperimentInput{Id: &id}); err != nil {
+	env := newFISEnv(t)
+	instance := env.launch(spot, "m5.large/a")
+	env.advanceClock(time.Minute)
+	id := env.run(nil)
+	if _, err := env.fis.StopExperiment(t.Context(), &fis.StopExperimentInput{Id: &id}); err != nil {
 		t.Fatal(err)
 	}
-	lab.advance(10 * time.Minute)
-	lab.wantState(instance, "running")
-	if got := lab.status(id); got != "stopped" {
+	env.advanceClock(10 * time.Minute)
+	env.wantState(instance, "running")
+	if got := env.status(id); got != "stopped" {
 		t.Errorf("it is %s", got)
 	}
 	for name, change := range map[string]func(*fis.CreateExperimentTemplateInput){
@@ -171,25 +171,25 @@ func TestTrust_D03_FaultInjectionStopsAndRefuses(t *testing.T) {
 			in.Actions["interrupt"].Parameters["durationBeforeInterruption"] = "PT1M"
 		},
 	} {
-		if _, err := lab.fis.CreateExperimentTemplate(t.Context(), spotTemplate(change)); apiCode(err) != "ValidationException" {
+		if _, err := env.fis.CreateExperimentTemplate(t.Context(), spotTemplate(change)); apiCode(err) != "ValidationException" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := lab.fis.StartExperiment(t.Context(), &fis.StartExperimentInput{ClientToken: aws.String("x"), ExperimentTemplateId: aws.String("EXT1")}); apiCode(err) != "ResourceNotFoundException" {
+	if _, err := env.fis.StartExperiment(t.Context(), &fis.StartExperimentInput{ClientToken: aws.String("x"), ExperimentTemplateId: aws.String("EXT1")}); apiCode(err) != "ResourceNotFoundException" {
 		t.Errorf("an unknown template: %v", err)
 	}
-	templates, err := lab.fis.ListExperimentTemplates(t.Context(), &fis.ListExperimentTemplatesInput{})
+	templates, err := env.fis.ListExperimentTemplates(t.Context(), &fis.ListExperimentTemplatesInput{})
 	if err != nil || len(templates.ExperimentTemplates) != 1 {
 		t.Fatalf("templates %+v, %v", templates, err)
 	}
-	if _, err := lab.fis.DeleteExperimentTemplate(t.Context(), &fis.DeleteExperimentTemplateInput{Id: templates.ExperimentTemplates[0].Id}); err != nil {
+	if _, err := env.fis.DeleteExperimentTemplate(t.Context(), &fis.DeleteExperimentTemplateInput{Id: templates.ExperimentTemplates[0].Id}); err != nil {
 		t.Error(err)
 	}
 	// The state survives a restart.
-	state := lab.control(http.MethodGet, "state", "")
-	lab.control(http.MethodPost, "reset", "")
-	lab.control(http.MethodPut, "state", state)
-	if got := lab.status(id); got != "stopped" {
+	state := env.callControlAPI(http.MethodGet, "state", "")
+	env.callControlAPI(http.MethodPost, "reset", "")
+	env.callControlAPI(http.MethodPut, "state", state)
+	if got := env.status(id); got != "stopped" {
 		t.Errorf("after a restart it is %s", got)
 	}
 }
@@ -197,19 +197,19 @@ func TestTrust_D03_FaultInjectionStopsAndRefuses(t *testing.T) {
 // Experiments hurry as everything else does.
 func TestTrust_D03_FaultInjectionAtSpeed(t *testing.T) {
 	t.Parallel()
-	lab := newFISLab(t)
-	lab.emu.speed = 10
-	instance := lab.launch(spot, "m5.large/a")
-	lab.advance(time.Minute)
-	lab.events()
-	id := lab.run(nil)
-	lab.advance(12 * time.Second)
-	if got := eventLines(lab.events()); len(got) != 2 || !strings.Contains(got[1], "Interruption Warning") {
+	env := newFISEnv(t)
+	env.emu.speed = 10
+	instance := env.launch(spot, "m5.large/a")
+	env.advanceClock(time.Minute)
+	env.events()
+	id := env.run(nil)
+	env.advanceClock(12 * time.Second)
+	if got := eventLines(env.events()); len(got) != 2 || !strings.Contains(got[1], "Interruption Warning") {
 		t.Errorf("after two minutes at speed 10: %q", got)
 	}
-	lab.advance(14 * time.Second)
-	lab.wantState(instance, "terminated")
-	if got := lab.status(id); got != "completed" {
+	env.advanceClock(14 * time.Second)
+	env.wantState(instance, "terminated")
+	if got := env.status(id); got != "completed" {
 		t.Errorf("in the end it is %s", got)
 	}
 }

@@ -74,7 +74,7 @@ func (e *Emulator) registerIAM() {
 // are from yesterday, so that no lag of new profiles concerns them.
 func (e *Emulator) resetIAM(now time.Time) {
 	e.model.IAM = nil
-	state := e.iam()
+	state := e.iamState()
 	if e.fixture.Bare {
 		return
 	}
@@ -105,18 +105,18 @@ func (e *Emulator) makeController(now time.Time) {
 			continue
 		}
 		name := d.Name + "-" + e.fixture.Cluster
-		arn := e.arn("iam", "policy/"+name)
-		e.iam().Policies[arn] = Policy{Name: name, ID: e.iamID("ANPA"), Path: "/", Document: text, Created: now}
+		arn := e.accountARN("iam", "policy/"+name)
+		e.iamState().Policies[arn] = Policy{Name: name, ID: e.iamID("ANPA"), Path: "/", Document: text, Created: now}
 		role.Policies = append(role.Policies, arn)
 	}
-	e.iam().Roles[role.Name] = role
+	e.iamState().Roles[role.Name] = role
 }
 
 func (e *Emulator) nodeRole() string       { return nodeRolePrefix + "-" + e.fixture.Cluster }
 func (e *Emulator) controllerRole() string { return "KarpenterControllerRole-" + e.fixture.Cluster }
 
-// iam is the state, whole even after a partial import. The emulator must be locked.
-func (e *Emulator) iam() *IAMState {
+// iamState is the state, whole even after a partial import. The emulator must be locked.
+func (e *Emulator) iamState() *IAMState {
 	if e.model.IAM == nil {
 		e.model.IAM = &IAMState{}
 	}
@@ -142,13 +142,13 @@ func (e *Emulator) iam() *IAMState {
 // profileUsable reports whether EC2 accepts a profile for a launch: it has a role, and is old enough
 // to be known everywhere. The emulator must be locked.
 func (e *Emulator) profileUsable(name string, now time.Time) bool {
-	profile, found := e.iam().Profiles[name]
+	profile, found := e.iamState().Profiles[name]
 	return found && profile.Role != "" && !now.Before(profile.Created.Add(time.Duration(e.rules.Lag["profiles"])))
 }
 
 // spotRolePresent reports whether the account may launch spot instances. The emulator must be locked.
 func (e *Emulator) spotRolePresent() bool {
-	_, found := e.iam().Roles[spotRoleName]
+	_, found := e.iamState().Roles[spotRoleName]
 	return found
 }
 
@@ -188,9 +188,9 @@ type profileList struct {
 func (e *Emulator) renderProfile(p InstanceProfile) profileXML {
 	out := profileXML{
 		Path: p.Path, InstanceProfileName: p.Name, InstanceProfileID: p.ID, CreateDate: wire.Time(p.Created),
-		Arn: e.arn("iam", "instance-profile"+p.Path+p.Name), Tags: new(renderTags(p.Tags)),
+		Arn: e.accountARN("iam", "instance-profile"+p.Path+p.Name), Tags: new(renderTags(p.Tags)),
 	}
-	if role, found := e.iam().Roles[p.Role]; found {
+	if role, found := e.iamState().Roles[p.Role]; found {
 		out.Roles.Member = []roleXML{e.renderRole(role)}
 	}
 	return out
@@ -207,7 +207,7 @@ func renderTags(tags map[string]string) members[tagXML] {
 // findProfile looks a profile up. The refusal must not contain the word that callers take for a
 // missing role, not even through a name.
 func (e *Emulator) findProfile(name string) (InstanceProfile, error) {
-	if profile, found := e.iam().Profiles[name]; found {
+	if profile, found := e.iamState().Profiles[name]; found {
 		return profile, nil
 	}
 	if strings.Contains(strings.ToLower(name), "role") {
@@ -225,7 +225,7 @@ func (e *Emulator) getInstanceProfile(c *call) (any, error) {
 }
 
 func (e *Emulator) createInstanceProfile(c *call) (any, error) {
-	state, name, path := e.iam(), c.Form.String("InstanceProfileName"), pathOf(c.Form.String("Path"))
+	state, name, path := e.iamState(), c.Form.String("InstanceProfileName"), pathOf(c.Form.String("Path"))
 	if err := validName("instanceProfileName", name, 128); err != nil {
 		return nil, err
 	}
@@ -257,7 +257,7 @@ func (e *Emulator) deleteInstanceProfile(c *call) (any, error) {
 	if profile.Role != "" {
 		return nil, wire.Errorf("DeleteConflict", "Cannot delete entity, must remove roles from instance profile first.")
 	}
-	delete(e.iam().Profiles, profile.Name)
+	delete(e.iamState().Profiles, profile.Name)
 	return nil, nil
 }
 
@@ -270,14 +270,14 @@ func (e *Emulator) addRoleToInstanceProfile(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := e.permit(c, e.passRole(role.Name)); err != nil {
+	if err := e.checkPermissions(c, e.passRole(role.Name)); err != nil {
 		return nil, err
 	}
 	if profile.Role != "" {
 		return nil, wire.Errorf("LimitExceeded", "Cannot exceed quota for InstanceSessionsPerInstanceProfile: 1")
 	}
 	profile.Role = role.Name
-	e.iam().Profiles[profile.Name] = profile
+	e.iamState().Profiles[profile.Name] = profile
 	return nil, nil
 }
 
@@ -290,7 +290,7 @@ func (e *Emulator) removeRoleFromInstanceProfile(c *call) (any, error) {
 		return nil, wire.Errorf("NoSuchEntity", "The role with name %s is not in the instance profile.", name)
 	}
 	profile.Role = ""
-	e.iam().Profiles[profile.Name] = profile
+	e.iamState().Profiles[profile.Name] = profile
 	return nil, nil
 }
 
@@ -311,7 +311,7 @@ func (e *Emulator) listInstanceProfilesForRole(c *call) (any, error) {
 }
 
 func (e *Emulator) profilePage(c *call, want func(InstanceProfile) bool) (any, error) {
-	state := e.iam()
+	state := e.iamState()
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(state.Profiles)) {
 		if want(state.Profiles[name]) {
@@ -359,7 +359,7 @@ func (e *Emulator) tagInstanceProfile(c *call) (any, error) {
 	if profile.Tags, err = tagsOf(c, profile.Tags); err != nil {
 		return nil, err
 	}
-	e.iam().Profiles[profile.Name] = profile
+	e.iamState().Profiles[profile.Name] = profile
 	return nil, nil
 }
 
@@ -372,7 +372,7 @@ func (e *Emulator) untagInstanceProfile(c *call) (any, error) {
 	for _, key := range c.Form.Strings("TagKeys") {
 		delete(profile.Tags, key)
 	}
-	e.iam().Profiles[profile.Name] = profile
+	e.iamState().Profiles[profile.Name] = profile
 	return nil, nil
 }
 

@@ -24,7 +24,7 @@ func (e *Emulator) deleteLinkedRole(c *call) (any, error) {
 		return nil, wire.Errorf("InvalidInput", "Role %s is not a service-linked role.", role.Name)
 	}
 	if !e.anyAlive(func(i *Instance) bool { return i.CapacityType == "spot" }) {
-		delete(e.iam().Roles, role.Name)
+		delete(e.iamState().Roles, role.Name)
 	}
 	return struct{ DeletionTaskId string }{deletionTask + spotServiceName + "/" + role.Name + "/" + e.nextID("")}, nil
 }
@@ -39,7 +39,7 @@ func (e *Emulator) linkedRoleDeletion(c *call) (any, error) {
 		Status string
 		Reason *reason `xml:",omitempty"`
 	}{Status: "SUCCEEDED"}
-	if _, left := e.iam().Roles[task[1]]; left {
+	if _, left := e.iamState().Roles[task[1]]; left {
 		out.Status, out.Reason = "FAILED", &reason{"Role in use for instances: terminate the spot instances of the account first."}
 	}
 	return out, nil

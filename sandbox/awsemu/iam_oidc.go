@@ -39,13 +39,13 @@ func (e *Emulator) registerOIDC() {
 
 // oidcARN is the ARN of the provider of an issuer, with or without https://.
 func (e *Emulator) oidcARN(issuer string) string {
-	return e.arn("iam", "oidc-provider/"+strings.TrimPrefix(issuer, "https://"))
+	return e.accountARN("iam", "oidc-provider/"+strings.TrimPrefix(issuer, "https://"))
 }
 
 // findOIDC finds the provider that a call names.
 func (e *Emulator) findOIDC(c *call) (arn string, p OIDCProvider, err error) {
 	arn = c.Form.String("OpenIDConnectProviderArn")
-	p, found := e.iam().Providers[arn]
+	p, found := e.iamState().Providers[arn]
 	if !found {
 		return arn, p, wire.Errorf("NoSuchEntity", "OpenIDConnect Provider not found for arn %s", arn)
 	}
@@ -69,10 +69,10 @@ func (e *Emulator) createOIDCProvider(c *call) (any, error) {
 		return nil, err
 	}
 	arn := e.oidcARN(issuer)
-	if _, found := e.iam().Providers[arn]; found {
+	if _, found := e.iamState().Providers[arn]; found {
 		return nil, wire.Errorf("EntityAlreadyExists", "Provider with url %s already exists.", issuer)
 	}
-	e.iam().Providers[arn] = OIDCProvider{ClientIDs: ids, Thumbprints: prints, Tags: tags, Created: c.now}
+	e.iamState().Providers[arn] = OIDCProvider{ClientIDs: ids, Thumbprints: prints, Tags: tags, Created: c.now}
 	return struct {
 		OpenIDConnectProviderArn string
 		Tags                     members[tagXML]
@@ -106,7 +106,7 @@ func (e *Emulator) getOIDCProvider(c *call) (any, error) {
 func (e *Emulator) listOIDCProviders(*call) (any, error) {
 	type entry struct{ Arn string }
 	var out struct{ OpenIDConnectProviderList members[entry] }
-	for _, arn := range slices.Sorted(maps.Keys(e.iam().Providers)) {
+	for _, arn := range slices.Sorted(maps.Keys(e.iamState().Providers)) {
 		out.OpenIDConnectProviderList.Member = append(out.OpenIDConnectProviderList.Member, entry{arn})
 	}
 	return out, nil
@@ -114,7 +114,7 @@ func (e *Emulator) listOIDCProviders(*call) (any, error) {
 
 // deleteOIDCProvider succeeds for one that does not exist, as IAM does.
 func (e *Emulator) deleteOIDCProvider(c *call) (any, error) {
-	delete(e.iam().Providers, c.Form.String("OpenIDConnectProviderArn"))
+	delete(e.iamState().Providers, c.Form.String("OpenIDConnectProviderArn"))
 	return nil, nil
 }
 
@@ -128,7 +128,7 @@ func (e *Emulator) changeOIDC(c *call, change func(*OIDCProvider) error) (any, e
 	if err := change(&p); err != nil {
 		return nil, err
 	}
-	e.iam().Providers[arn] = p
+	e.iamState().Providers[arn] = p
 	return nil, nil
 }
 

@@ -37,8 +37,8 @@ type PolicyVersion struct {
 // maxVersions of a policy are kept; a sixth must wait until one is deleted.
 const maxVersions = 5
 
-// versions are all of them, oldest first.
-func (p Policy) versions() []PolicyVersion {
+// sortedVersions are all of them, oldest first.
+func (p Policy) sortedVersions() []PolicyVersion {
 	if len(p.Versions) == 0 {
 		return []PolicyVersion{{ID: policyVersion, Document: p.Document, Created: p.Created}}
 	}
@@ -84,9 +84,9 @@ type policyResult struct{ Policy policyXML }
 const policyVersion = "v1"
 
 func (e *Emulator) renderPolicy(arn string, p Policy) policyXML {
-	versions := p.versions()
+	versions := p.sortedVersions()
 	return policyXML{
-		PolicyName: p.Name, PolicyID: p.ID, Arn: arn, Path: p.Path, DefaultVersionID: p.defaultVersion(), AttachmentCount: e.attachments(arn),
+		PolicyName: p.Name, PolicyID: p.ID, Arn: arn, Path: p.Path, DefaultVersionID: p.defaultVersion(), AttachmentCount: e.countAttachments(arn),
 		IsAttachable: true, CreateDate: wire.Time(p.Created), UpdateDate: wire.Time(versions[len(versions)-1].Created), Description: p.Description,
 	}
 }
@@ -98,8 +98,8 @@ func (e *Emulator) policyWithTags(arn string, p Policy) policyResult {
 	return out
 }
 
-func (e *Emulator) attachments(arn string) (roles int) {
-	for _, role := range e.iam().Roles {
+func (e *Emulator) countAttachments(arn string) (roles int) {
+	for _, role := range e.iamState().Roles {
 		if slices.Contains(role.Policies, arn) {
 			roles++
 		}
@@ -108,14 +108,14 @@ func (e *Emulator) attachments(arn string) (roles int) {
 }
 
 func (e *Emulator) findPolicy(arn string) (Policy, error) {
-	if policy, found := e.iam().Policies[arn]; found {
+	if policy, found := e.iamState().Policies[arn]; found {
 		return policy, nil
 	}
 	return Policy{}, wire.Errorf("NoSuchEntity", "Policy %s was not found.", arn)
 }
 
-// attachable reports whether a policy exists: every policy of AWS does, of ours those that were made.
-func (e *Emulator) attachable(arn string) error {
+// checkAttachable reports whether a policy exists: every policy of AWS does, of ours those that were made.
+func (e *Emulator) checkAttachable(arn string) error {
 	if strings.HasPrefix(arn, awsPolicies) {
 		return nil
 	}
@@ -141,14 +141,14 @@ func (e *Emulator) createPolicy(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, existing := range e.iam().Policies {
+	for _, existing := range e.iamState().Policies {
 		if strings.EqualFold(existing.Name, name) {
 			return nil, wire.Errorf("EntityAlreadyExists", "A policy called %s already exists. Duplicate names are not allowed.", name)
 		}
 	}
-	arn := e.arn("iam", "policy"+path+name)
+	arn := e.accountARN("iam", "policy"+path+name)
 	policy := Policy{Name: name, ID: e.iamID("ANPA"), Path: path, Document: document, Created: c.now, Description: c.Form.String("Description"), Tags: tags}
-	e.iam().Policies[arn] = policy
+	e.iamState().Policies[arn] = policy
 	return e.policyWithTags(arn, policy), nil
 }
 
@@ -178,7 +178,7 @@ func (p Policy) renderVersion(v PolicyVersion, withDocument bool) versionXML {
 
 // version finds a version, by its place.
 func (p Policy) version(id string) (int, error) {
-	at := slices.IndexFunc(p.versions(), func(v PolicyVersion) bool { return v.ID == id })
+	at := slices.IndexFunc(p.sortedVersions(), func(v PolicyVersion) bool { return v.ID == id })
 	if at < 0 {
 		return 0, wire.Errorf("NoSuchEntity", "Policy %s version %s does not exist or is not attachable.", p.Name, id)
 	}
@@ -194,7 +194,7 @@ func (e *Emulator) getPolicyVersion(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return struct{ PolicyVersion versionXML }{policy.renderVersion(policy.versions()[at], true)}, nil
+	return struct{ PolicyVersion versionXML }{policy.renderVersion(policy.sortedVersions()[at], true)}, nil
 }
 
 func (e *Emulator) listPolicyVersions(c *call) (any, error) {
@@ -206,7 +206,7 @@ func (e *Emulator) listPolicyVersions(c *call) (any, error) {
 		Versions    members[versionXML]
 		IsTruncated bool
 	}{}
-	for _, v := range slices.Backward(policy.versions()) { // newest first
+	for _, v := range slices.Backward(policy.sortedVersions()) { // newest first
 		out.Versions.Member = append(out.Versions.Member, policy.renderVersion(v, false))
 	}
 	return out, nil
@@ -219,11 +219,11 @@ func (e *Emulator) changePolicy(c *call, change func(*Policy) error) error {
 	if err != nil {
 		return err
 	}
-	policy.Versions, policy.Tags = slices.Clone(policy.versions()), maps.Clone(policy.Tags)
+	policy.Versions, policy.Tags = slices.Clone(policy.sortedVersions()), maps.Clone(policy.Tags)
 	if err := change(&policy); err != nil {
 		return err
 	}
-	e.iam().Policies[arn] = policy
+	e.iamState().Policies[arn] = policy
 	return nil
 }
 
@@ -307,7 +307,7 @@ func (e *Emulator) listPolicyTags(c *call) (any, error) {
 // listEntitiesForPolicy names the roles that have a policy; users and groups are not emulated.
 func (e *Emulator) listEntitiesForPolicy(c *call) (any, error) {
 	arn := c.Form.String("PolicyArn")
-	if err := e.attachable(arn); err != nil {
+	if err := e.checkAttachable(arn); err != nil {
 		return nil, err
 	}
 	type roleXML struct {
@@ -320,8 +320,8 @@ func (e *Emulator) listEntitiesForPolicy(c *call) (any, error) {
 		PolicyRoles  members[roleXML]
 		IsTruncated  bool
 	}{}
-	for _, name := range slices.Sorted(maps.Keys(e.iam().Roles)) {
-		if role := e.iam().Roles[name]; slices.Contains(role.Policies, arn) {
+	for _, name := range slices.Sorted(maps.Keys(e.iamState().Roles)) {
+		if role := e.iamState().Roles[name]; slices.Contains(role.Policies, arn) {
 			out.PolicyRoles.Member = append(out.PolicyRoles.Member, roleXML{RoleName: name, RoleID: role.ID})
 		}
 	}
@@ -331,8 +331,8 @@ func (e *Emulator) listEntitiesForPolicy(c *call) (any, error) {
 // listPolicies lists those of the account; those of AWS are not kept.
 func (e *Emulator) listPolicies(c *call) (any, error) {
 	prefix, arns := pathOf(c.Form.String("PathPrefix")), []string{}
-	for _, arn := range slices.Sorted(maps.Keys(e.iam().Policies)) {
-		if c.Form.String("Scope") != "AWS" && strings.HasPrefix(e.iam().Policies[arn].Path, prefix) {
+	for _, arn := range slices.Sorted(maps.Keys(e.iamState().Policies)) {
+		if c.Form.String("Scope") != "AWS" && strings.HasPrefix(e.iamState().Policies[arn].Path, prefix) {
 			arns = append(arns, arn)
 		}
 	}
@@ -346,7 +346,7 @@ func (e *Emulator) listPolicies(c *call) (any, error) {
 		Marker      string `xml:",omitempty"`
 	}{IsTruncated: marker != "", Marker: marker}
 	for _, arn := range arns {
-		out.Policies.Member = append(out.Policies.Member, e.renderPolicy(arn, e.iam().Policies[arn]))
+		out.Policies.Member = append(out.Policies.Member, e.renderPolicy(arn, e.iamState().Policies[arn]))
 	}
 	return out, nil
 }
@@ -356,13 +356,13 @@ func (e *Emulator) deletePolicy(c *call) (any, error) {
 	if _, err := e.findPolicy(arn); err != nil {
 		return nil, err
 	}
-	if e.attachments(arn) > 0 {
+	if e.countAttachments(arn) > 0 {
 		return nil, wire.Errorf("DeleteConflict", "Cannot delete a policy attached to entities.")
 	}
-	if policy := e.iam().Policies[arn]; len(policy.versions()) > 1 {
+	if policy := e.iamState().Policies[arn]; len(policy.sortedVersions()) > 1 {
 		return nil, wire.Errorf("DeleteConflict", "This policy has more than one version. Before you delete a policy, you must delete the policy's versions. The default version is deleted with the policy.")
 	}
-	delete(e.iam().Policies, arn)
+	delete(e.iamState().Policies, arn)
 	return nil, nil
 }
 
@@ -387,7 +387,7 @@ func (e *Emulator) putRolePolicy(c *call) (any, error) {
 		return nil, err
 	}
 	role.Inline = inline
-	e.iam().Roles[role.Name] = role
+	e.iamState().Roles[role.Name] = role
 	return nil, nil
 }
 
@@ -418,7 +418,7 @@ func (e *Emulator) deleteRolePolicy(c *call) (any, error) {
 	}
 	role.Inline = maps.Clone(role.Inline)
 	delete(role.Inline, name)
-	e.iam().Roles[role.Name] = role
+	e.iamState().Roles[role.Name] = role
 	return nil, nil
 }
 

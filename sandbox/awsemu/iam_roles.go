@@ -55,13 +55,13 @@ func (e *Emulator) newRole(now time.Time, name, path, trust string) Role {
 
 func (e *Emulator) renderRole(r Role) roleXML {
 	return roleXML{
-		Path: r.Path, RoleName: r.Name, RoleID: r.ID, Arn: e.arn("iam", "role"+r.Path+r.Name), CreateDate: wire.Time(r.Created),
+		Path: r.Path, RoleName: r.Name, RoleID: r.ID, Arn: e.accountARN("iam", "role"+r.Path+r.Name), CreateDate: wire.Time(r.Created),
 		AssumeRolePolicyDocument: escapeDocument(r.Trust), Description: r.Description, MaxSessionDuration: cmp.Or(r.MaxSession, usualSession),
 	}
 }
 
 func (e *Emulator) findRole(name string) (Role, error) {
-	if role, found := e.iam().Roles[name]; found {
+	if role, found := e.iamState().Roles[name]; found {
 		return role, nil
 	}
 	return Role{}, wire.Errorf("NoSuchEntity", "The role with name %s cannot be found.", name)
@@ -83,7 +83,7 @@ func (e *Emulator) roleWithTags(r Role) roleResult {
 }
 
 func (e *Emulator) listRoles(c *call) (any, error) {
-	prefix, state := pathOf(c.Form.String("PathPrefix")), e.iam()
+	prefix, state := pathOf(c.Form.String("PathPrefix")), e.iamState()
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(state.Roles)) {
 		if strings.HasPrefix(state.Roles[name].Path, prefix) {
@@ -120,7 +120,7 @@ func (e *Emulator) createRole(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	for existing := range e.iam().Roles {
+	for existing := range e.iamState().Roles {
 		if strings.EqualFold(existing, name) {
 			return nil, wire.Errorf("EntityAlreadyExists", "Role with name %s already exists.", name)
 		}
@@ -130,7 +130,7 @@ func (e *Emulator) createRole(c *call) (any, error) {
 	if err := validSession(role.MaxSession); err != nil {
 		return nil, err
 	}
-	e.iam().Roles[name] = role
+	e.iamState().Roles[name] = role
 	return e.roleWithTags(role), nil
 }
 
@@ -164,7 +164,7 @@ func (e *Emulator) changeRole(c *call, change func(*Role) error) (any, error) {
 	if err := change(&role); err != nil {
 		return nil, err
 	}
-	e.iam().Roles[role.Name] = role
+	e.iamState().Roles[role.Name] = role
 	return nil, nil
 }
 
@@ -214,7 +214,7 @@ func (e *Emulator) deleteRole(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, profile := range e.iam().Profiles {
+	for _, profile := range e.iamState().Profiles {
 		if profile.Role == role.Name {
 			return nil, wire.Errorf("DeleteConflict", "Cannot delete entity, must remove roles from instance profile first.")
 		}
@@ -225,7 +225,7 @@ func (e *Emulator) deleteRole(c *call) (any, error) {
 	if len(role.Policies) > 0 {
 		return nil, wire.Errorf("DeleteConflict", "Cannot delete entity, must detach all policies first.")
 	}
-	delete(e.iam().Roles, role.Name)
+	delete(e.iamState().Roles, role.Name)
 	return nil, nil
 }
 
@@ -238,7 +238,7 @@ func (e *Emulator) attachRolePolicy(c *call) (any, error) {
 	if !strings.HasPrefix(arn, "arn:") {
 		return nil, wire.Errorf("InvalidInput", "ARN %s is not valid.", arn)
 	}
-	if err := e.attachable(arn); err != nil {
+	if err := e.checkAttachable(arn); err != nil {
 		return nil, err
 	}
 	if !slices.Contains(role.Policies, arn) {
@@ -246,7 +246,7 @@ func (e *Emulator) attachRolePolicy(c *call) (any, error) {
 			return nil, wire.Errorf("LimitExceeded", "Cannot exceed quota for PoliciesPerRole: %d", maxAttachments)
 		}
 		role.Policies = append(slices.Clone(role.Policies), arn)
-		e.iam().Roles[role.Name] = role
+		e.iamState().Roles[role.Name] = role
 	}
 	return nil, nil
 }
@@ -262,7 +262,7 @@ func (e *Emulator) detachRolePolicy(c *call) (any, error) {
 		return nil, wire.Errorf("NoSuchEntity", "Policy %s was not found.", arn)
 	}
 	role.Policies = slices.Delete(slices.Clone(role.Policies), at, at+1)
-	e.iam().Roles[role.Name] = role
+	e.iamState().Roles[role.Name] = role
 	return nil, nil
 }
 
@@ -292,7 +292,7 @@ func (e *Emulator) createServiceLinkedRole(c *call) (any, error) {
 	}
 	role := e.newRole(c.now, spotRoleName, "/aws-service-role/"+spotServiceName+"/", spotTrust)
 	role.Description = c.Form.String("Description")
-	e.iam().Roles[spotRoleName] = role
+	e.iamState().Roles[spotRoleName] = role
 	return roleResult{Role: e.renderRole(role)}, nil
 }
 
@@ -301,7 +301,7 @@ func (e *Emulator) createServiceLinkedRole(c *call) (any, error) {
 func (e *Emulator) rolesControl() control {
 	return control{
 		http.MethodGet: func(*controlRequest) (any, error) {
-			return slices.AppendSeq([]string{}, slices.Values(slices.Sorted(maps.Keys(e.iam().Roles)))), nil
+			return slices.AppendSeq([]string{}, slices.Values(slices.Sorted(maps.Keys(e.iamState().Roles)))), nil
 		},
 		http.MethodPut: func(r *controlRequest) (any, error) {
 			var names []string
@@ -320,7 +320,7 @@ func (e *Emulator) rolesControl() control {
 }
 
 func (e *Emulator) setRoles(now time.Time, names []string) {
-	state := e.iam()
+	state := e.iamState()
 	maps.DeleteFunc(state.Roles, func(name string, _ Role) bool { return !slices.Contains(names, name) })
 	for _, name := range names {
 		if _, found := state.Roles[name]; found {

@@ -61,9 +61,9 @@ func TestIAMErrors(t *testing.T) {
 	t.Parallel()
 	c := startCloud(t)
 	client, ctx := iam.NewFromConfig(c.cfg), t.Context()
-	c.locked(func(now time.Time) {
+	c.runLocked(func(now time.Time) {
 		for i := range maxProfiles {
-			c.iam().Profiles[fmt.Sprintf("filler-%04d", i)] = InstanceProfile{Name: fmt.Sprintf("filler-%04d", i), Path: "/", Created: now}
+			c.iamState().Profiles[fmt.Sprintf("filler-%04d", i)] = InstanceProfile{Name: fmt.Sprintf("filler-%04d", i), Path: "/", Created: now}
 		}
 	})
 	create := func(name, path string, tags ...types.Tag) error {
@@ -134,10 +134,10 @@ func TestListInstanceProfilesPages(t *testing.T) {
 	t.Parallel()
 	c := startCloud(t)
 	client := iam.NewFromConfig(c.cfg)
-	c.locked(func(now time.Time) {
+	c.runLocked(func(now time.Time) {
 		for i := range 7 {
 			name := fmt.Sprintf("p%d", i)
-			c.iam().Profiles[name] = InstanceProfile{Name: name, Path: "/karpenter/eu-west-1/sandbox/" + name + "/", Created: now}
+			c.iamState().Profiles[name] = InstanceProfile{Name: name, Path: "/karpenter/eu-west-1/sandbox/" + name + "/", Created: now}
 		}
 	})
 	var names []string
@@ -219,7 +219,7 @@ func TestSpotRoleIsRemovedAndCreated(t *testing.T) {
 		return err
 	}
 	present := func() (found bool) {
-		c.locked(func(time.Time) { found = c.spotRolePresent() })
+		c.runLocked(func(time.Time) { found = c.spotRolePresent() })
 		return found
 	}
 	err := create()
@@ -232,7 +232,7 @@ func TestSpotRoleIsRemovedAndCreated(t *testing.T) {
 		t.Error("the spot role is still there")
 	}
 	var names []string
-	c.control(t, http.MethodGet, "roles", "", &names)
+	c.callControlAPI(t, http.MethodGet, "roles", "", &names)
 	if !slices.Equal(names, []string{"KarpenterNodeRole-sandbox", "New"}) {
 		t.Errorf("roles %v", names)
 	}
@@ -245,7 +245,7 @@ func TestSpotRoleIsRemovedAndCreated(t *testing.T) {
 	if !present() {
 		t.Error("the spot role was not created")
 	}
-	if status := c.control(t, http.MethodPut, "roles", `["a b"]`, nil); status != http.StatusBadRequest {
+	if status := c.callControlAPI(t, http.MethodPut, "roles", `["a b"]`, nil); status != http.StatusBadRequest {
 		t.Errorf("a bad name gives %d", status)
 	}
 }
@@ -255,14 +255,14 @@ func TestProfileUsable(t *testing.T) {
 	c := startCloud(t)
 	c.set(t, http.MethodPut, "lag", `{"profiles":"10s"}`)
 	usable := func(name string) (ok bool) {
-		c.locked(func(now time.Time) { ok = c.profileUsable(name, now) })
+		c.runLocked(func(now time.Time) { ok = c.profileUsable(name, now) })
 		return ok
 	}
 	if !usable(seedProfileName) {
 		t.Error("the profile of the fixture is not new")
 	}
-	c.locked(func(now time.Time) {
-		c.iam().Profiles["new"] = InstanceProfile{Name: "new", Role: seedRoleName, Created: now}
+	c.runLocked(func(now time.Time) {
+		c.iamState().Profiles["new"] = InstanceProfile{Name: "new", Role: seedRoleName, Created: now}
 	})
 	if usable("new") {
 		t.Error("usable at once in spite of the lag")
@@ -271,8 +271,8 @@ func TestProfileUsable(t *testing.T) {
 	if !usable("new") {
 		t.Error("not usable after the lag")
 	}
-	c.locked(func(now time.Time) {
-		c.iam().Profiles["empty"] = InstanceProfile{Name: "empty", Created: now.Add(-time.Hour)}
+	c.runLocked(func(now time.Time) {
+		c.iamState().Profiles["empty"] = InstanceProfile{Name: "empty", Created: now.Add(-time.Hour)}
 	})
 	if usable("empty") || usable("none") {
 		t.Error("usable without a role, or without being")

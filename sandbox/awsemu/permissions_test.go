@@ -29,9 +29,9 @@ func asAPIError(err error) (smithy.APIError, bool) {
 func TestPassRoleIsRequired(t *testing.T) {
 	t.Parallel()
 	c := startCloud(t)
-	c.locked(func(now time.Time) {
+	c.runLocked(func(now time.Time) {
 		c.rules.Denials = []Denial{{Action: policy.Texts{"iam:PassRole"}}}
-		c.iam().Profiles["p"] = InstanceProfile{Name: "p", Path: "/", Created: now}
+		c.iamState().Profiles["p"] = InstanceProfile{Name: "p", Path: "/", Created: now}
 	})
 	_, err := iam.NewFromConfig(c.cfg).AddRoleToInstanceProfile(t.Context(), &iam.AddRoleToInstanceProfileInput{InstanceProfileName: aws.String("p"), RoleName: aws.String("KarpenterNodeRole")})
 	wantCode(t, err, "AccessDenied", 403)
@@ -43,87 +43,87 @@ func TestPassRoleIsRequired(t *testing.T) {
 // A table of statements, each with a call that it allows and one that it does not. The role may do everything else.
 func TestConditionsOfPolicies(t *testing.T) {
 	t.Parallel()
-	tag := func(lab *ec2Lab, id string, tags ...string) error {
+	tag := func(env *ec2Env, id string, tags ...string) error {
 		in := &ec2.CreateTagsInput{Resources: []string{id}}
 		for n := 0; n < len(tags); n += 2 {
 			in.Tags = append(in.Tags, types.Tag{Key: &tags[n], Value: &tags[n+1]})
 		}
-		_, err := lab.ec2.CreateTags(lab.Context(), in)
+		_, err := env.ec2.CreateTags(env.Context(), in)
 		return err
 	}
-	template := func(lab *ec2Lab, name string, tags ...string) error {
-		in := &ec2.CreateLaunchTemplateInput{LaunchTemplateName: &name, LaunchTemplateData: &types.RequestLaunchTemplateData{ImageId: aws.String(image("x86_64"))}}
+	template := func(env *ec2Env, name string, tags ...string) error {
+		in := &ec2.CreateLaunchTemplateInput{LaunchTemplateName: &name, LaunchTemplateData: &types.RequestLaunchTemplateData{ImageId: aws.String(imageOfArch("x86_64"))}}
 		if len(tags) > 0 {
 			in.TagSpecifications = []types.TagSpecification{{ResourceType: types.ResourceTypeLaunchTemplate, Tags: []types.Tag{{Key: &tags[0], Value: &tags[1]}}}}
 		}
-		_, err := lab.ec2.CreateLaunchTemplate(lab.Context(), in)
+		_, err := env.ec2.CreateLaunchTemplate(env.Context(), in)
 		return err
 	}
 	own, other := subnet("a"), subnet("b")
 	for name, tc := range map[string]struct {
 		allow string // of the statement, besides its action
-		pass  func(*ec2Lab) error
-		stop  func(*ec2Lab) error
+		pass  func(*ec2Env) error
+		stop  func(*ec2Env) error
 		want  string // in the refusal
 	}{
 		"request tag": {
 			allow: `"Resource":"*","Condition":{"StringEquals":{"aws:RequestTag/team":"a"}}`,
-			pass:  func(l *ec2Lab) error { return tag(l, own, "team", "a") },
-			stop:  func(l *ec2Lab) error { return tag(l, own, "team", "b") },
+			pass:  func(l *ec2Env) error { return tag(l, own, "team", "a") },
+			stop:  func(l *ec2Env) error { return tag(l, own, "team", "b") },
 			want:  `StringEquals aws:RequestTag/team ["a"], not ["b"]`,
 		},
 		"one of several values": {
 			allow: `"Resource":"*","Condition":{"StringLike":{"aws:RequestTag/team":["a*","b"]}}`,
-			pass:  func(l *ec2Lab) error { return tag(l, own, "team", "abc") },
-			stop:  func(l *ec2Lab) error { return tag(l, own, "team", "bcd") },
+			pass:  func(l *ec2Env) error { return tag(l, own, "team", "abc") },
+			stop:  func(l *ec2Env) error { return tag(l, own, "team", "bcd") },
 			want:  "aws:RequestTag/team",
 		},
 		"resource tag": {
 			allow: `"Resource":"*","Condition":{"StringLike":{"aws:ResourceTag/Name":"*-private-eu-west-1a"}}`,
-			pass:  func(l *ec2Lab) error { return tag(l, own, "x", "y") },
-			stop:  func(l *ec2Lab) error { return tag(l, other, "x", "y") },
+			pass:  func(l *ec2Env) error { return tag(l, own, "x", "y") },
+			stop:  func(l *ec2Env) error { return tag(l, other, "x", "y") },
 			want:  "aws:ResourceTag/Name",
 		},
 		"every tag key": {
 			allow: `"Resource":"*","Condition":{"ForAllValues:StringEquals":{"aws:TagKeys":["Name","team"]}}`,
-			pass:  func(l *ec2Lab) error { return tag(l, own, "Name", "n", "team", "a") },
-			stop:  func(l *ec2Lab) error { return tag(l, own, "Name", "n", "cost", "a") },
+			pass:  func(l *ec2Env) error { return tag(l, own, "Name", "n", "team", "a") },
+			stop:  func(l *ec2Env) error { return tag(l, own, "Name", "n", "cost", "a") },
 			want:  "aws:TagKeys",
 		},
 		"any tag key": {
 			allow: `"Resource":"*","Condition":{"ForAnyValue:StringEquals":{"aws:TagKeys":["team"]}}`,
-			pass:  func(l *ec2Lab) error { return tag(l, own, "Name", "n", "team", "a") },
-			stop:  func(l *ec2Lab) error { return tag(l, own, "Name", "n") },
+			pass:  func(l *ec2Env) error { return tag(l, own, "Name", "n", "team", "a") },
+			stop:  func(l *ec2Env) error { return tag(l, own, "Name", "n") },
 			want:  "aws:TagKeys",
 		},
 		"if it exists": {
 			allow: `"Resource":"*","Condition":{"StringEqualsIfExists":{"aws:RequestTag/team":"a"}}`,
-			pass:  func(l *ec2Lab) error { return tag(l, own, "Name", "n") },
-			stop:  func(l *ec2Lab) error { return tag(l, own, "team", "b") },
+			pass:  func(l *ec2Env) error { return tag(l, own, "Name", "n") },
+			stop:  func(l *ec2Env) error { return tag(l, own, "team", "b") },
 			want:  "aws:RequestTag/team",
 		},
 		"absent": {
 			allow: `"Resource":"*","Condition":{"Null":{"aws:RequestTag/team":"true"}}`,
-			pass:  func(l *ec2Lab) error { return tag(l, own, "Name", "n") },
-			stop:  func(l *ec2Lab) error { return tag(l, own, "team", "b") },
+			pass:  func(l *ec2Env) error { return tag(l, own, "Name", "n") },
+			stop:  func(l *ec2Env) error { return tag(l, own, "team", "b") },
 			want:  "Null aws:RequestTag/team",
 		},
 		"not": {
 			allow: `"Resource":"*","Condition":{"StringNotEquals":{"aws:RequestTag/team":"b"}}`,
-			pass:  func(l *ec2Lab) error { return tag(l, own, "Name", "n") },
-			stop:  func(l *ec2Lab) error { return tag(l, own, "team", "b") },
+			pass:  func(l *ec2Env) error { return tag(l, own, "Name", "n") },
+			stop:  func(l *ec2Env) error { return tag(l, own, "team", "b") },
 			want:  "StringNotEquals",
 		},
 		"create action": {
 			allow: `"Resource":"*","Condition":{"StringEquals":{"ec2:CreateAction":["CreateLaunchTemplate"]}}`,
-			pass:  func(l *ec2Lab) error { return template(l, "tagged", "team", "a") },
-			stop:  func(l *ec2Lab) error { return tag(l, own, "team", "a") },
+			pass:  func(l *ec2Env) error { return template(l, "tagged", "team", "a") },
+			stop:  func(l *ec2Env) error { return tag(l, own, "team", "a") },
 			want:  "ec2:CreateAction",
 		},
 		"region": {
 			allow: `"Resource":"*","Condition":{"StringEquals":{"aws:RequestedRegion":"eu-west-1"}}`,
-			pass:  func(l *ec2Lab) error { return tag(l, own, "team", "a") },
-			stop: func(l *ec2Lab) error {
+			pass:  func(l *ec2Env) error { return tag(l, own, "team", "a") },
+			stop: func(l *ec2Env) error {
 				elsewhere := *l
 				elsewhere.ec2 = ec2.NewFromConfig(l.sdk, func(o *ec2.Options) { o.Region = "us-east-1" })
 				return tag(&elsewhere, own, "team", "a")
@@ -132,20 +132,20 @@ func TestConditionsOfPolicies(t *testing.T) {
 		},
 		"resource": {
 			allow: `"Resource":["arn:aws:ec2:*:111122223333:subnet/` + own + `"]`,
-			pass:  func(l *ec2Lab) error { return tag(l, own, "team", "a") },
-			stop:  func(l *ec2Lab) error { return tag(l, other, "team", "a") },
+			pass:  func(l *ec2Env) error { return tag(l, own, "team", "a") },
+			stop:  func(l *ec2Env) error { return tag(l, other, "team", "a") },
 			want:  "on resource: arn:aws:ec2:eu-west-1:111122223333:subnet/" + other,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			person := newEC2Lab(t)
-			person.grant("KarpenterNodeRole", "tags", `{"Sid":"Tags","Effect":"Allow","Action":"ec2:CreateTags",`+tc.allow+`},{"Effect":"Allow","NotAction":"ec2:CreateTags","Resource":"*"}`)
-			lab := person.as("KarpenterNodeRole")
-			if err := tc.pass(lab); err != nil {
+			person := newEC2Env(t)
+			person.putRolePolicy("KarpenterNodeRole", "tags", `{"Sid":"Tags","Effect":"Allow","Action":"ec2:CreateTags",`+tc.allow+`},{"Effect":"Allow","NotAction":"ec2:CreateTags","Resource":"*"}`)
+			env := person.withRole("KarpenterNodeRole")
+			if err := tc.pass(env); err != nil {
 				t.Errorf("the call that should pass: %v", err)
 			}
-			err := tc.stop(lab)
+			err := tc.stop(env)
 			if apiCode(err) != "UnauthorizedOperation" || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("the call that should not: %v, want UnauthorizedOperation with %q", err, tc.want)
 			}
@@ -155,16 +155,16 @@ func TestConditionsOfPolicies(t *testing.T) {
 
 func TestDenialsHaveTheirPhrases(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
+	env := newEC2Env(t)
 	for message, want := range map[string]string{
 		"": "because no identity-based policy allows the ec2:DescribeSubnets action",
 		"with an explicit deny in a permissions boundary":     "explicit deny in a permissions boundary",
 		"with an explicit deny in a service control policy":   "explicit deny in a service control policy",
 		"because no identity-based policy allows the action.": "no identity-based policy",
 	} {
-		lab.control(http.MethodDelete, "permissions", "")
-		lab.control(http.MethodPost, "permissions", `{"action":"ec2:Describe*","deny":true,"message":"`+message+`"}`)
-		_, err := lab.ec2.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{})
+		env.callControlAPI(http.MethodDelete, "permissions", "")
+		env.callControlAPI(http.MethodPost, "permissions", `{"action":"ec2:Describe*","deny":true,"message":"`+message+`"}`)
+		_, err := env.ec2.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{})
 		if apiCode(err) != "UnauthorizedOperation" || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "ec2:DescribeSubnets") {
 			t.Errorf("message %q: %v", message, err)
 		}
@@ -173,7 +173,7 @@ func TestDenialsHaveTheirPhrases(t *testing.T) {
 
 func TestDenialsAreChecked(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
+	env := newEC2Env(t)
 	for body, want := range map[string]string{
 		`[{"deny":true}]`: "action: is required",
 		`[{"action":"*","conditions":{"NumericLessThan":{"x":"1"}}}]`: `"NumericLessThan" is not evaluated`,
@@ -183,7 +183,7 @@ func TestDenialsAreChecked(t *testing.T) {
 		`[{"action":"ec2:*","profile":"strict"}]`:                     `unknown field`,
 		`{"action":"*","effect":"Deny"}`:                              `cannot unmarshal object`,
 	} {
-		if status, answer := lab.tryControl(http.MethodPut, "permissions", body); status != http.StatusBadRequest || !strings.Contains(answer, want) {
+		if status, answer := env.tryControl(http.MethodPut, "permissions", body); status != http.StatusBadRequest || !strings.Contains(answer, want) {
 			t.Errorf("PUT %s: %d %s, want %q", body, status, answer, want)
 		}
 	}
@@ -192,7 +192,7 @@ func TestDenialsAreChecked(t *testing.T) {
 // attach gives a role a policy.
 func (c *cloud) attach(t *testing.T, role, arn string) {
 	t.Helper()
-	check(t, second(iam.NewFromConfig(c.cfg).AttachRolePolicy(t.Context(), &iam.AttachRolePolicyInput{RoleName: &role, PolicyArn: &arn})))
+	check(t, errorOf(iam.NewFromConfig(c.cfg).AttachRolePolicy(t.Context(), &iam.AttachRolePolicyInput{RoleName: &role, PolicyArn: &arn})))
 }
 
 // What a role may do is what the policies say that it has at this moment.
@@ -200,9 +200,9 @@ func TestPoliciesOfARole(t *testing.T) {
 	t.Parallel()
 	c := startCloud(t)
 	ctx, client := t.Context(), iam.NewFromConfig(c.cfg)
-	session, _ := c.session("me")
+	session, _ := c.roleSession("me")
 	list := func() error {
-		return second(iam.NewFromConfig(session).ListRoles(ctx, &iam.ListRolesInput{}))
+		return errorOf(iam.NewFromConfig(session).ListRoles(ctx, &iam.ListRolesInput{}))
 	}
 	wants := func(what, code, text string) {
 		t.Helper()
@@ -217,25 +217,25 @@ func TestPoliciesOfARole(t *testing.T) {
 	role, inline := aws.String("KarpenterControllerRole-sandbox"), aws.String("more")
 	put := func(statements string) {
 		t.Helper()
-		check(t, second(client.PutRolePolicy(ctx, &iam.PutRolePolicyInput{RoleName: role, PolicyName: inline, PolicyDocument: aws.String(`{"Statement":[` + statements + `]}`)})))
+		check(t, errorOf(client.PutRolePolicy(ctx, &iam.PutRolePolicyInput{RoleName: role, PolicyName: inline, PolicyDocument: aws.String(`{"Statement":[` + statements + `]}`)})))
 	}
 	wants("the guide's policies", "AccessDenied", "because no identity-based policy allows the iam:ListRoles action")
 	put(`{"Effect":"Allow","Action":"iam:List*","Resource":"*"}`)
 	wants("an inline policy", "", "")
 	put(`{"Effect":"Allow","Action":"iam:List*","Resource":"*"},{"Sid":"NoRoles","Effect":"Deny","Action":"iam:*Roles","Resource":"*"}`)
 	wants("a deny wins", "AccessDenied", "with an explicit deny in an identity-based policy (NoRoles)")
-	check(t, second(client.DeleteRolePolicy(ctx, &iam.DeleteRolePolicyInput{RoleName: role, PolicyName: inline})))
+	check(t, errorOf(client.DeleteRolePolicy(ctx, &iam.DeleteRolePolicyInput{RoleName: role, PolicyName: inline})))
 	wants("it is gone", "AccessDenied", "no identity-based policy")
 
 	made, err := client.CreatePolicy(ctx, &iam.CreatePolicyInput{PolicyName: aws.String("p"), PolicyDocument: aws.String(`{"Statement":{"Effect":"Allow","Action":"iam:GetRole","Resource":"*"}}`)})
 	check(t, err)
 	c.attach(t, *role, *made.Policy.Arn)
 	wants("another action", "AccessDenied", "iam:ListRoles")
-	check(t, second(client.CreatePolicyVersion(ctx, &iam.CreatePolicyVersionInput{PolicyArn: made.Policy.Arn, PolicyDocument: aws.String(anyPolicy)})))
+	check(t, errorOf(client.CreatePolicyVersion(ctx, &iam.CreatePolicyVersionInput{PolicyArn: made.Policy.Arn, PolicyDocument: aws.String(anyPolicy)})))
 	wants("a version that is not the default", "AccessDenied", "iam:ListRoles")
-	check(t, second(client.SetDefaultPolicyVersion(ctx, &iam.SetDefaultPolicyVersionInput{PolicyArn: made.Policy.Arn, VersionId: aws.String("v2")})))
+	check(t, errorOf(client.SetDefaultPolicyVersion(ctx, &iam.SetDefaultPolicyVersionInput{PolicyArn: made.Policy.Arn, VersionId: aws.String("v2")})))
 	wants("the default version", "", "")
-	check(t, second(client.DetachRolePolicy(ctx, &iam.DetachRolePolicyInput{RoleName: role, PolicyArn: made.Policy.Arn})))
+	check(t, errorOf(client.DetachRolePolicy(ctx, &iam.DetachRolePolicyInput{RoleName: role, PolicyArn: made.Policy.Arn})))
 	wants("detached", "AccessDenied", "iam:ListRoles")
 	c.attach(t, *role, "arn:aws:iam::aws:policy/NobodyKnowsThisOne")
 	wants("an unknown policy of AWS", "AccessDenied", "iam:ListRoles")
@@ -258,7 +258,7 @@ func TestPermissionsOfACaller(t *testing.T) {
 	t.Parallel()
 	c := startCloud(t)
 	ctx := t.Context()
-	session, _ := c.session("me")
+	session, _ := c.roleSession("me")
 	c.attach(t, "KarpenterControllerRole-sandbox", "arn:aws:iam::aws:policy/AdministratorAccess")
 	ask := func(cfg aws.Config) error {
 		_, err := iam.NewFromConfig(cfg).GetRole(ctx, &iam.GetRoleInput{RoleName: aws.String("KarpenterNodeRole-sandbox")})
@@ -284,7 +284,7 @@ func TestKnownKeys(t *testing.T) {
 	c := startCloud(t)
 	ctx := t.Context()
 	c.attach(t, "KarpenterControllerRole-sandbox", "arn:aws:iam::aws:policy/AdministratorAccess")
-	_, key := c.session("me")
+	_, key := c.roleSession("me")
 	c.set(t, http.MethodPut, "keys", `["AKIDTEST"]`)
 	with := func(key string) aws.Config {
 		cfg := c.cfg.Copy()
@@ -308,8 +308,8 @@ func TestKnownKeys(t *testing.T) {
 	for service, err := range calls(with("AKIDOTHER")) {
 		wantCode(t, err, map[string]string{"ec2": "AuthFailure", "iam": "InvalidClientTokenId", "ssm": "UnrecognizedClientException", "eks": "UnrecognizedClientException"}[service], 0)
 	}
-	c.locked(func(time.Time) {
-		c.iam().Sessions["ASIAOLD"] = Session{Role: "KarpenterNodeRole", Name: "n", Expires: time.Now().Add(-time.Second)}
+	c.runLocked(func(time.Time) {
+		c.iamState().Sessions["ASIAOLD"] = Session{Role: "KarpenterNodeRole", Name: "n", Expires: time.Now().Add(-time.Second)}
 	})
 	for service, err := range calls(with("ASIAOLD")) {
 		wantCode(t, err, map[string]string{"ec2": "RequestExpired", "iam": "ExpiredToken", "ssm": "ExpiredTokenException", "eks": "ExpiredTokenException"}[service], 0)

@@ -63,7 +63,7 @@ func (e *Emulator) getProducts(c *call) (any, error) {
 		out.NextToken = strconv.Itoa(from + size)
 	}
 	for _, item := range items[from:min(from+size, len(items))] {
-		out.PriceList = append(out.PriceList, item.document())
+		out.PriceList = append(out.PriceList, item.jsonDocument())
 	}
 	return out, nil
 }
@@ -96,7 +96,7 @@ func (e *Emulator) priceList(filters []priceFilter) ([]product, error) {
 		if strings.HasPrefix(e.fixture.Region, "cn-") {
 			p.currency = "CNY"
 		}
-		passes, err := p.passes(filters)
+		passes, err := p.matchesFilters(filters)
 		if err != nil {
 			return nil, err
 		}
@@ -118,7 +118,7 @@ func (e *Emulator) listPrice(name string) (float64, bool) {
 	return e.Catalogue().OnDemand(name)
 }
 
-func (p product) passes(filters []priceFilter) (bool, error) {
+func (p product) matchesFilters(filters []priceFilter) (bool, error) {
 	passes := true
 	for _, f := range filters {
 		value, known := p.attributes[strings.ToLower(f.Field)]
@@ -130,8 +130,8 @@ func (p product) passes(filters []priceFilter) (bool, error) {
 	return passes, nil
 }
 
-// document renders the product as the JSON text that the list is made of.
-func (p product) document() string {
+// jsonDocument renders the product as the JSON text that the list is made of.
+func (p product) jsonDocument() string {
 	type object = map[string]any
 	term := strings.ToUpper(strings.ReplaceAll(p.instance, ".", "")) + ".JRTCKXETXF"
 	dimension := term + ".6YS6EN2CT7"

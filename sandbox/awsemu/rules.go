@@ -44,8 +44,8 @@ type Bucket struct {
 	filled time.Time
 }
 
-// take uses one token if there is one.
-func (b *Bucket) take(now time.Time) bool {
+// takeToken uses one token if there is one.
+func (b *Bucket) takeToken(now time.Time) bool {
 	if b.filled.IsZero() {
 		b.tokens = b.Burst
 	} else {
@@ -86,20 +86,20 @@ type fault struct {
 	truncate bool
 }
 
-// judge decides over a call. The emulator is locked.
-func (e *Emulator) judge(c *call) (fault, error) {
+// judgeCall decides over a call. The emulator is locked.
+func (e *Emulator) judgeCall(c *call) (fault, error) {
 	r, name := &e.rules, string(c.Service)+":"+c.Action
-	if err := e.authenticate(c); err != nil {
+	if err := e.authenticateCaller(c); err != nil {
 		return fault{}, err
 	}
-	if bucket := r.bucketOf(name); bucket != nil && !bucket.take(c.now) {
-		return fault{}, throttled(c.Service)
+	if bucket := r.bucketOf(name); bucket != nil && !bucket.takeToken(c.now) {
+		return fault{}, throttlingError(c.Service)
 	}
-	if err := e.authorize(c); err != nil {
+	if err := e.authorizeCall(c); err != nil {
 		return fault{}, err
 	}
 	for _, f := range r.Faults {
-		if !matchAction(f.Action, name) || f.Count < 0 || f.Text != "" && !(&Call{Body: string(c.Body), Parameters: c.Form.Map()}).holds(f.Text) {
+		if !matchAction(f.Action, name) || f.Count < 0 || f.Text != "" && !(&Call{Body: string(c.Body), Parameters: c.Form.Map()}).containsText(f.Text) {
 			continue
 		}
 		if f.Count > 0 {
@@ -116,13 +116,13 @@ func (e *Emulator) judge(c *call) (fault, error) {
 	return fault{}, nil
 }
 
-// authorize asks the policies of the caller. A pod that requests credentials is nobody yet.
-func (e *Emulator) authorize(c *call) error {
-	if c.Service == wire.EKSAuth || e.authority(c.Key).free() {
+// authorizeCall asks the policies of the caller. A pod that requests credentials is nobody yet.
+func (e *Emulator) authorizeCall(c *call) error {
+	if c.Service == wire.EKSAuth || e.authorityOfKey(c.Key).isUnrestricted() {
 		return nil
 	}
-	e.advance(c.now) // tags that arrive by now count
-	return e.permit(c, e.wanted(c)...)
+	e.advanceModel(c.now) // tags that arrive by now count
+	return e.checkPermissions(c, e.requiredAccess(c)...)
 }
 
 func (r *rules) bucketOf(name string) *Bucket {
@@ -135,7 +135,7 @@ func (r *rules) bucketOf(name string) *Bucket {
 	return r.Throttle[best]
 }
 
-func throttled(s wire.Service) error {
+func throttlingError(s wire.Service) error {
 	switch s {
 	case wire.EC2:
 		return wire.Errorf("RequestLimitExceeded", "Request limit exceeded.")
@@ -153,8 +153,8 @@ func matchAction(pattern, name string) bool {
 	return err == nil && ok
 }
 
-// before waits, or resets the connection.
-func (f fault) before(gone <-chan struct{}) error {
+// applyBeforeCall waits, or resets the connection.
+func (f fault) applyBeforeCall(gone <-chan struct{}) error {
 	if f.latency > 0 {
 		timer := time.NewTimer(f.latency)
 		defer timer.Stop()

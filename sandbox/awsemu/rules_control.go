@@ -80,7 +80,7 @@ const (
 
 // throttleControl shows the budgets by action. PUT replaces them, or takes those of a profile.
 func (e *Emulator) throttleControl() control {
-	c := replaced(func() *map[string]*Bucket { return &e.rules.Throttle })
+	c := replacingControl(func() *map[string]*Bucket { return &e.rules.Throttle })
 	spelledOut := c[http.MethodPut]
 	c[http.MethodPut] = func(r *controlRequest) (any, error) {
 		if !namesProfile(r.body) {

@@ -52,8 +52,8 @@ func testFixture() Fixture {
 	}
 }
 
-// control calls the control API and decodes the answer; it returns the status.
-func (c *cloud) control(t *testing.T, method, path, body string, into any) int {
+// callControlAPI calls the control API and decodes the answer; it returns the status.
+func (c *cloud) callControlAPI(t *testing.T, method, path, body string, into any) int {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, c.url+controlPrefix+path, strings.NewReader(body))
 	if err != nil {
@@ -79,7 +79,7 @@ func (c *cloud) control(t *testing.T, method, path, body string, into any) int {
 // set calls a control that must succeed.
 func (c *cloud) set(t *testing.T, method, path, body string) {
 	t.Helper()
-	if status := c.control(t, method, path, body, nil); status != http.StatusOK {
+	if status := c.callControlAPI(t, method, path, body, nil); status != http.StatusOK {
 		t.Fatalf("%s %s = %d, want 200", method, path, status)
 	}
 }
@@ -104,8 +104,8 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// locked runs with the emulator locked, as operations do.
-func (c *cloud) locked(run func(now time.Time)) {
+// runLocked runs with the emulator locked, as operations do.
+func (c *cloud) runLocked(run func(now time.Time)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	run(c.clock.Now())
@@ -122,7 +122,7 @@ func TestModelSurvivesJSONAndIsDeterministic(t *testing.T) {
 	build := func() *Emulator {
 		e := New(Options{Clock: NewClock(wall, 0), Seed: 7, Fixture: testFixture()})
 		e.send(wall(), "Karpenter-sandbox", "hello")
-		e.issue(e.controllerRole(), "session", time.Hour)
+		e.issueCredentials(e.controllerRole(), "session", time.Hour)
 		return e
 	}
 	first, second := build(), build()
@@ -201,7 +201,7 @@ func TestCallsAreRecorded(t *testing.T) {
 		"action=DescribeCluster&service=eks": {Path: "/clusters/sandbox"},
 	} {
 		var calls []Call
-		c.control(t, http.MethodGet, "calls?"+query, "", &calls)
+		c.callControlAPI(t, http.MethodGet, "calls?"+query, "", &calls)
 		if len(calls) != 1 {
 			t.Fatalf("%s: %d calls", query, len(calls))
 		}
@@ -274,7 +274,7 @@ func TestThrottlingAndFaultsHaveTheCodesOfTheService(t *testing.T) {
 	for action, run := range calls {
 		wantCode(t, run(), codes[action], 400)
 	}
-	c.locked(func(time.Time) { c.rules = newRules() })
+	c.runLocked(func(time.Time) { c.rules = newRules() })
 	for action, run := range calls {
 		c.set(t, http.MethodPost, "faults", `{"action":"`+action+`","code":"ServiceFailure","status":500,"count":1}`)
 		wantCode(t, run(), "ServiceFailure", 500)

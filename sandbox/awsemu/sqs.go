@@ -47,15 +47,15 @@ func (e *Emulator) registerSQS() {
 
 func (e *Emulator) resetSQS(now time.Time) {
 	e.model.SQS = nil
-	queues := e.sqs().Queues // a snapshot has all parts, also without a queue
+	queues := e.sqsState().Queues // a snapshot has all parts, also without a queue
 	if e.fixture.hasQueue() {
 		queues[e.fixture.Queue] = newQueue(now, e.fixture.Queue, interruptionQueue())
 	}
 	e.resetEvents()
 }
 
-// sqs is the state, whole even after a partial import. The emulator must be locked.
-func (e *Emulator) sqs() *SQSState {
+// sqsState is the state, whole even after a partial import. The emulator must be locked.
+func (e *Emulator) sqsState() *SQSState {
 	if e.model.SQS == nil {
 		e.model.SQS = &SQSState{}
 	}
@@ -72,20 +72,20 @@ func (e *Emulator) sqs() *SQSState {
 // send puts a message into a queue and wakes who waits for one. A queue that does not exist loses the
 // message, as a target of EventBridge does. The emulator must be locked.
 func (e *Emulator) send(now time.Time, queue, body string) {
-	q := e.sqs().Queues[queue]
+	q := e.sqsState().Queues[queue]
 	if q == nil {
 		return
 	}
-	e.put(now, q, body, 0, 1+max(q.Duplicates, 0))
+	e.putMessage(now, q, body, 0, 1+max(q.Duplicates, 0))
 }
 
-// put stores copies of one message: what at-least-once delivery may do.
-func (e *Emulator) put(now time.Time, q *Queue, body string, delay time.Duration, copies int) Message {
+// putMessage stores copies of one message: what at-least-once delivery may do.
+func (e *Emulator) putMessage(now time.Time, q *Queue, body string, delay time.Duration, copies int) Message {
 	id := e.messageID()
 	for range copies {
 		q.Messages = append(q.Messages, Message{ID: id, Key: e.nextID(""), Body: body, Sent: now, Visible: now.Add(delay)})
 	}
-	e.touch()
+	e.notifyChange()
 	return q.Messages[len(q.Messages)-1]
 }
 
@@ -120,11 +120,11 @@ func (e *Emulator) queueOf(now time.Time, address string) (*Queue, error) {
 		return nil, noQueue()
 	}
 	account, name, _ := strings.Cut(strings.Trim(u.Path, "/"), "/")
-	q := e.sqs().Queues[name]
+	q := e.sqsState().Queues[name]
 	if q == nil || account != e.fixture.Account {
 		return nil, noQueue()
 	}
-	q.expire(now)
+	q.dropExpired(now)
 	return q, nil
 }
 
@@ -133,7 +133,7 @@ func (e *Emulator) getQueueURL(c *call) (any, error) {
 	if err := c.JSON(&in); err != nil {
 		return nil, err
 	}
-	if e.sqs().Queues[in.QueueName] == nil || (in.QueueOwnerAWSAccountId != "" && in.QueueOwnerAWSAccountId != e.fixture.Account) {
+	if e.sqsState().Queues[in.QueueName] == nil || (in.QueueOwnerAWSAccountId != "" && in.QueueOwnerAWSAccountId != e.fixture.Account) {
 		return nil, noQueue()
 	}
 	return map[string]string{"QueueUrl": e.queueURL(c, in.QueueName)}, nil
@@ -149,8 +149,8 @@ func (e *Emulator) listQueues(c *call) (any, error) {
 		return nil, err
 	}
 	names := []string{}
-	for _, name := range slices.Sorted(maps.Keys(e.sqs().Queues)) {
-		if strings.HasPrefix(name, in.QueueNamePrefix) && name > in.NextToken && e.sqs().Queues[name] != nil {
+	for _, name := range slices.Sorted(maps.Keys(e.sqsState().Queues)) {
+		if strings.HasPrefix(name, in.QueueNamePrefix) && name > in.NextToken && e.sqsState().Queues[name] != nil {
 			names = append(names, name)
 		}
 	}
@@ -183,16 +183,16 @@ func (e *Emulator) createQueue(c *call) (any, error) {
 	if err := validAttributes(in.Attributes); err != nil {
 		return nil, err
 	}
-	if q := e.sqs().Queues[in.QueueName]; q != nil {
+	if q := e.sqsState().Queues[in.QueueName]; q != nil {
 		for name, value := range in.Attributes {
-			if q.attribute(name) != value {
+			if q.attributeValue(name) != value {
 				return nil, sqsError("QueueNameExists", "QueueAlreadyExists", "A queue already exists with the same name and a different value for attribute "+name)
 			}
 		}
 		return map[string]string{"QueueUrl": e.queueURL(c, in.QueueName)}, nil
 	}
-	e.sqs().Queues[in.QueueName] = newQueue(c.now, in.QueueName, in.Attributes)
-	e.sqs().Queues[in.QueueName].Tags = in.Tags
+	e.sqsState().Queues[in.QueueName] = newQueue(c.now, in.QueueName, in.Attributes)
+	e.sqsState().Queues[in.QueueName].Tags = in.Tags
 	return map[string]string{"QueueUrl": e.queueURL(c, in.QueueName)}, nil
 }
 
@@ -231,7 +231,7 @@ func (e *Emulator) getQueueAttributes(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := q.attributes(c.now, e.arn("sqs", q.Name))
+	all := q.attributeValues(c.now, e.accountARN("sqs", q.Name))
 	out := map[string]string{}
 	for _, name := range in.AttributeNames {
 		if name == "All" {
@@ -296,7 +296,7 @@ func (e *Emulator) deleteQueue(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	delete(e.sqs().Queues, q.Name)
+	delete(e.sqsState().Queues, q.Name)
 	return nil, nil
 }
 
@@ -312,12 +312,12 @@ type queueSetting struct {
 func (e *Emulator) queuesControl() control {
 	return control{
 		http.MethodGet: func(r *controlRequest) (any, error) {
-			for _, q := range e.sqs().Queues {
+			for _, q := range e.sqsState().Queues {
 				if q != nil {
-					q.expire(r.now)
+					q.dropExpired(r.now)
 				}
 			}
-			return frozen(e.sqs().Queues)
+			return marshalLocked(e.sqsState().Queues)
 		},
 		http.MethodPut: func(r *controlRequest) (any, error) {
 			var in map[string]*queueSetting
@@ -334,22 +334,22 @@ func (e *Emulator) queuesControl() control {
 	}
 }
 
-// frozen renders a value of the model while the emulator is locked; controls answer when it is not any
+// marshalLocked renders a value of the model while the emulator is locked; controls answer when it is not any
 // more.
-func frozen(value any) (json.RawMessage, error) { return json.Marshal(value) }
+func marshalLocked(value any) (json.RawMessage, error) { return json.Marshal(value) }
 
 func (e *Emulator) setQueue(now time.Time, name string, setting *queueSetting) error {
 	if setting == nil {
-		delete(e.sqs().Queues, name)
+		delete(e.sqsState().Queues, name)
 		return nil
 	}
 	if err := validAttributes(setting.Attributes); err != nil {
 		return err
 	}
-	q := e.sqs().Queues[name]
+	q := e.sqsState().Queues[name]
 	if q == nil {
 		q = newQueue(now, name, nil)
-		e.sqs().Queues[name] = q
+		e.sqsState().Queues[name] = q
 	}
 	q.set(now, setting.Attributes)
 	if setting.Duplicates != nil {

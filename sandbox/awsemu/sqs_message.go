@@ -111,16 +111,16 @@ type receiveTry struct {
 
 func (e *Emulator) tryReceive(c *call, in *receiveInput) (receiveTry, error) {
 	var try receiveTry
-	err := c.locked(func(*Model) error {
+	err := c.runLocked(func(*Model) error {
 		q, err := e.queueOf(c.now, in.QueueURL)
 		if err != nil {
 			return err
 		}
-		if q.full(c.now) {
+		if q.isFull(c.now) {
 			return sqsError("OverLimit", "OverLimit", "The maximum number of in flight messages is reached.")
 		}
-		most, hide := 1, q.seconds(visibilityAttribute)
-		try.wait = q.seconds(waitAttribute)
+		most, hide := 1, q.durationAttribute(visibilityAttribute)
+		try.wait = q.durationAttribute(waitAttribute)
 		if in.MaxNumberOfMessages != nil {
 			most = *in.MaxNumberOfMessages
 		}
@@ -132,16 +132,16 @@ func (e *Emulator) tryReceive(c *call, in *receiveInput) (receiveTry, error) {
 		}
 		try.messages = q.receive(c.now, most, hide)
 		try.changed = e.changed
-		try.next = e.nextLook(c.now, q)
+		try.next = e.nextPoll(c.now, q)
 		return nil
 	})
 	return try, err
 }
 
-// nextLook is when something may arrive by itself. An hour is longer than anyone waits.
-func (e *Emulator) nextLook(now time.Time, q *Queue) time.Time {
+// nextPoll is when something may arrive by itself. An hour is longer than anyone waits.
+func (e *Emulator) nextPoll(now time.Time, q *Queue) time.Time {
 	next := now.Add(time.Hour)
-	if visible, found := q.next(); found && visible.After(now) && visible.Before(next) {
+	if visible, found := q.nextVisible(); found && visible.After(now) && visible.Before(next) {
 		next = visible
 	}
 	if event := e.nextEC2(now); event.After(now) && event.Before(next) {
@@ -183,7 +183,7 @@ func (e *Emulator) sendMessage(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	delay := q.seconds(delayAttribute)
+	delay := q.durationAttribute(delayAttribute)
 	switch {
 	case in.MessageBody == nil || *in.MessageBody == "":
 		return nil, sqsError("MissingRequiredParameterException", "MissingParameter", "The request must contain the parameter MessageBody.")
@@ -194,7 +194,7 @@ func (e *Emulator) sendMessage(c *call) (any, error) {
 	case in.DelaySeconds != nil:
 		delay = time.Duration(*in.DelaySeconds) * time.Second
 	}
-	m := e.put(c.now, q, *in.MessageBody, delay, 1+max(q.Duplicates, 0))
+	m := e.putMessage(c.now, q, *in.MessageBody, delay, 1+max(q.Duplicates, 0))
 	return map[string]string{"MessageId": m.ID, "MD5OfMessageBody": md5Of(m.Body)}, nil
 }
 
@@ -282,10 +282,10 @@ func (e *Emulator) injectMessage(r *controlRequest) (any, error) {
 		}
 		copies = n
 	}
-	q := e.sqs().Queues[name]
+	q := e.sqsState().Queues[name]
 	if q == nil {
 		return nil, fmt.Errorf("queue: there is no queue %q", name)
 	}
-	m := e.put(r.now, q, string(r.body), 0, copies)
+	m := e.putMessage(r.now, q, string(r.body), 0, copies)
 	return map[string]string{"id": m.ID}, nil
 }

@@ -99,7 +99,7 @@ func (q *Queue) set(now time.Time, attributes map[string]string) {
 	q.Modified = now
 }
 
-func (q *Queue) attribute(name string) string {
+func (q *Queue) attributeValue(name string) string {
 	if value, found := q.Attributes[name]; found {
 		return value
 	}
@@ -109,26 +109,26 @@ func (q *Queue) attribute(name string) string {
 	return ""
 }
 
-// seconds is a setting that is a length of time.
-func (q *Queue) seconds(name string) time.Duration {
-	n, err := strconv.Atoi(q.attribute(name))
+// durationAttribute is a setting that is a length of time.
+func (q *Queue) durationAttribute(name string) time.Duration {
+	n, err := strconv.Atoi(q.attributeValue(name))
 	if err != nil {
 		n = numberAttributes()[name].usual // an import may hold anything
 	}
 	return time.Duration(n) * time.Second
 }
 
-// expire drops what is older than the retention.
-func (q *Queue) expire(now time.Time) {
-	retention := q.seconds(retentionAttribute)
+// dropExpired drops what is older than the retention.
+func (q *Queue) dropExpired(now time.Time) {
+	retention := q.durationAttribute(retentionAttribute)
 	q.Messages = slices.DeleteFunc(q.Messages, func(m Message) bool { return !now.Before(m.Sent.Add(retention)) })
 }
 
 // maxInFlight is how many messages of a standard queue may be received and not deleted.
 const maxInFlight = 120000
 
-// full reports whether consumers have more messages in hand than they may.
-func (q *Queue) full(now time.Time) bool {
+// isFull reports whether consumers have more messages in hand than they may.
+func (q *Queue) isFull(now time.Time) bool {
 	inHand := 0
 	for i := range q.Messages {
 		if q.Messages[i].Receives > 0 && q.Messages[i].Visible.After(now) {
@@ -159,8 +159,8 @@ func (q *Queue) receive(now time.Time, most int, hide time.Duration) []Message {
 	return out
 }
 
-// next is when a hidden message can be received again, if there is one.
-func (q *Queue) next() (time.Time, bool) {
+// nextVisible is when a hidden message can be received again, if there is one.
+func (q *Queue) nextVisible() (time.Time, bool) {
 	var first time.Time
 	for _, m := range q.Messages {
 		if first.IsZero() || m.Visible.Before(first) {
@@ -175,13 +175,13 @@ func (q *Queue) remove(key string, receives int) {
 	q.Messages = slices.DeleteFunc(q.Messages, func(m Message) bool { return m.Key == key && m.Receives == receives })
 }
 
-func (q *Queue) attributes(now time.Time, arn string) map[string]string {
+func (q *Queue) attributeValues(now time.Time, arn string) map[string]string {
 	out := map[string]string{
 		"QueueArn": arn, "CreatedTimestamp": strconv.FormatInt(q.Created.Unix(), 10),
 		"LastModifiedTimestamp": strconv.FormatInt(q.Modified.Unix(), 10), encryptionAttribute: "true",
 	}
 	for name := range numberAttributes() {
-		out[name] = q.attribute(name)
+		out[name] = q.attributeValue(name)
 	}
 	maps.Copy(out, q.Attributes)
 	var visible, hidden, delayed int

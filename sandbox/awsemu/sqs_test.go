@@ -145,14 +145,14 @@ func TestRawBodiesAreInjected(t *testing.T) {
 		q.delete(t, m.ReceiptHandle)
 	}
 	for path, want := range map[string]int{"message?queue=none": 400, "message?copies=0": 400, "message?copies=x": 400, "message?copies=11": 400} {
-		if status := q.control(t, http.MethodPost, path, "x", nil); status != want {
+		if status := q.callControlAPI(t, http.MethodPost, path, "x", nil); status != want {
 			t.Errorf("%s = %d, want %d", path, status, want)
 		}
 	}
 }
 
-// poll starts a long poll of 20 s and returns when the emulator works on it.
-func (q *queueClient) poll(t *testing.T) (done <-chan []types.Message, cancel context.CancelFunc) {
+// startLongPoll starts a long poll of 20 s and returns when the emulator works on it.
+func (q *queueClient) startLongPoll(t *testing.T) (done <-chan []types.Message, cancel context.CancelFunc) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	out := make(chan []types.Message, 1)
@@ -164,15 +164,15 @@ func (q *queueClient) poll(t *testing.T) (done <-chan []types.Message, cancel co
 		}
 		out <- messages
 	}()
-	await(t, func() bool { return len(q.Calls(wire.SQS, "ReceiveMessage")) > before })
+	waitUntil(t, func() bool { return len(q.Calls(wire.SQS, "ReceiveMessage")) > before })
 	return out, cancel
 }
 
 // patience is how long anything may take before a test gives up on it; a busy machine needs seconds.
 const patience = 3 * time.Minute
 
-// await polls for what happens on another goroutine.
-func await(t *testing.T, done func() bool) {
+// waitUntil polls for what happens on another goroutine.
+func waitUntil(t *testing.T, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !done(); {
 		if time.Now().After(deadline) {
@@ -199,7 +199,7 @@ func TestLongPollWakes(t *testing.T) {
 	t.Run("by a message that is sent", func(t *testing.T) {
 		t.Parallel()
 		q := startQueue(t)
-		done, cancel := q.poll(t)
+		done, cancel := q.startLongPoll(t)
 		defer cancel()
 		q.post(t, "wake")
 		wantOne(t, done, "wake")
@@ -207,9 +207,9 @@ func TestLongPollWakes(t *testing.T) {
 	t.Run("by an event", func(t *testing.T) {
 		t.Parallel()
 		q := startQueue(t)
-		done, cancel := q.poll(t)
+		done, cancel := q.startLongPoll(t)
 		defer cancel()
-		q.locked(func(now time.Time) { q.publish(now, EventRebalance, nil, map[string]string{"instance-id": "i-1"}) })
+		q.runLocked(func(now time.Time) { q.publishEvent(now, EventRebalance, nil, map[string]string{"instance-id": "i-1"}) })
 		select {
 		case messages := <-done:
 			var body struct {
@@ -230,7 +230,7 @@ func TestLongPollWakes(t *testing.T) {
 		q := startQueue(t)
 		q.post(t, "again")
 		q.mustReceive(t, 1)
-		done, cancel := q.poll(t)
+		done, cancel := q.startLongPoll(t)
 		defer cancel()
 		q.clock.Advance(20 * time.Second)
 		wantOne(t, done, "again")
@@ -241,17 +241,17 @@ func TestLongPollWakes(t *testing.T) {
 		q.post(t, "again")
 		q.mustReceive(t, 1)
 		q.clock.Set(q.clock.Now(), 1000)
-		done, cancel := q.poll(t)
+		done, cancel := q.startLongPoll(t)
 		defer cancel()
 		wantOne(t, done, "again")
 	})
 	t.Run("ends with its client", func(t *testing.T) {
 		t.Parallel()
 		q := startQueue(t)
-		done, cancel := q.poll(t)
+		done, cancel := q.startLongPoll(t)
 		cancel()
 		<-done
-		await(t, func() bool { return q.Calls(wire.SQS, "ReceiveMessage")[0].Done })
+		waitUntil(t, func() bool { return q.Calls(wire.SQS, "ReceiveMessage")[0].Done })
 	})
 	t.Run("ends when its queue is deleted", func(t *testing.T) {
 		t.Parallel()
@@ -261,7 +261,7 @@ func TestLongPollWakes(t *testing.T) {
 			_, err := q.receive(t.Context(), 20)
 			errs <- err
 		}()
-		await(t, func() bool { return len(q.Calls(wire.SQS, "ReceiveMessage")) > 0 })
+		waitUntil(t, func() bool { return len(q.Calls(wire.SQS, "ReceiveMessage")) > 0 })
 		q.set(t, http.MethodPut, "queues", `{"Karpenter-sandbox":null}`)
 		wantCode(t, <-errs, "AWS.SimpleQueueService.NonExistentQueue", 400)
 	})
@@ -402,17 +402,17 @@ func TestQueuesControl(t *testing.T) {
 	q := startQueue(t)
 	q.post(t, "hello")
 	var queues map[string]Queue
-	q.control(t, http.MethodGet, "queues", "", &queues)
+	q.callControlAPI(t, http.MethodGet, "queues", "", &queues)
 	if m := queues["Karpenter-sandbox"].Messages; len(m) != 1 || m[0].Body != "hello" {
 		t.Errorf("queues %+v", queues)
 	}
 	q.set(t, http.MethodPut, "queues", `{"Karpenter-sandbox":null,"late":{"attributes":{"VisibilityTimeout":"5"}}}`)
 	_, err := q.receive(t.Context(), 0)
 	wantCode(t, err, "AWS.SimpleQueueService.NonExistentQueue", 400)
-	q.locked(func(now time.Time) { q.publish(now, EventStateChange, nil, nil) }) // is lost, harmlessly
+	q.runLocked(func(now time.Time) { q.publishEvent(now, EventStateChange, nil, nil) }) // is lost, harmlessly
 	_, err = q.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: aws.String("late")})
 	check(t, err)
-	if status := q.control(t, http.MethodPut, "queues", `{"x":{"attributes":{"No":"1"}}}`, nil); status != http.StatusBadRequest {
+	if status := q.callControlAPI(t, http.MethodPut, "queues", `{"x":{"attributes":{"No":"1"}}}`, nil); status != http.StatusBadRequest {
 		t.Errorf("bad attribute gives %d", status)
 	}
 	q.set(t, http.MethodPost, "reset", "")
@@ -426,10 +426,10 @@ func TestControlsAnswerWhileTheModelChanges(t *testing.T) {
 	go func() {
 		defer close(done)
 		for i := range 100 {
-			q.locked(func(now time.Time) {
+			q.runLocked(func(now time.Time) {
 				q.send(now, "Karpenter-sandbox", "x")
-				q.iam().Roles[fmt.Sprint(i)] = Role{}
-				q.ssm().Parameters[fmt.Sprint(i)] = Parameter{}
+				q.iamState().Roles[fmt.Sprint(i)] = Role{}
+				q.ssmState().Parameters[fmt.Sprint(i)] = Parameter{}
 			})
 		}
 	}()

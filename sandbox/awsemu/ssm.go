@@ -44,18 +44,18 @@ func (e *Emulator) resetSSM(now time.Time) {
 	e.model.SSM = nil
 	for _, version := range e.emulatedVersions() {
 		for _, image := range aliasPaths(version) {
-			e.ssm().Parameters[image.Path] = Parameter{Value: image.imageID(), Version: 1, Modified: now}
+			e.ssmState().Parameters[image.Path] = Parameter{Value: image.imageID(), Version: 1, Modified: now}
 			if folder, recommended := strings.CutSuffix(image.Path, "/recommended/image_id"); recommended {
 				release := image.Name[strings.LastIndex(image.Name, "-v")+len("-v"):]
-				e.ssm().Parameters[folder+"/recommended/image_name"] = Parameter{Value: image.Name, Version: 1, Modified: now}
-				e.ssm().Parameters[folder+"/recommended/release_version"] = Parameter{Value: version + ".0-" + release, Version: 1, Modified: now}
+				e.ssmState().Parameters[folder+"/recommended/image_name"] = Parameter{Value: image.Name, Version: 1, Modified: now}
+				e.ssmState().Parameters[folder+"/recommended/release_version"] = Parameter{Value: version + ".0-" + release, Version: 1, Modified: now}
 			}
 		}
 	}
 }
 
-// ssm is the state, whole even after a partial import. The emulator must be locked.
-func (e *Emulator) ssm() *SSMState {
+// ssmState is the state, whole even after a partial import. The emulator must be locked.
+func (e *Emulator) ssmState() *SSMState {
 	if e.model.SSM == nil {
 		e.model.SSM = &SSMState{}
 	}
@@ -87,7 +87,7 @@ func (e *Emulator) parameterARN(name string) string {
 	if strings.HasPrefix(name, publicPrefix) {
 		return fmt.Sprintf("arn:aws:ssm:%s::parameter%s", e.fixture.Region, name)
 	}
-	return e.arn("ssm", "parameter/"+strings.TrimPrefix(name, "/"))
+	return e.accountARN("ssm", "parameter/"+strings.TrimPrefix(name, "/"))
 }
 
 // findParameter takes a name or an ARN, either with a version after a colon.
@@ -99,10 +99,10 @@ func (e *Emulator) findParameter(asked string) (parameterOutput, error) {
 	if base, version, found := strings.Cut(name, ":"); found {
 		name, selector = base, ":"+version
 	}
-	p, found := e.ssm().Parameters[name]
+	p, found := e.ssmState().Parameters[name]
 	if !found && strings.HasPrefix(asked, "arn:") {
 		name = strings.TrimPrefix(name, "/") // names outside a hierarchy have no slash, their ARN does
-		p, found = e.ssm().Parameters[name]
+		p, found = e.ssmState().Parameters[name]
 	}
 	if !found {
 		return parameterOutput{}, wire.Errorf("ParameterNotFound", "Parameter %s not found.", asked)
@@ -168,7 +168,7 @@ func (e *Emulator) getParametersByPath(c *call) (any, error) {
 		Parameters []parameterOutput
 		NextToken  string `json:",omitempty"`
 	}{Parameters: []parameterOutput{}}
-	for _, name := range slices.Sorted(maps.Keys(e.ssm().Parameters)) {
+	for _, name := range slices.Sorted(maps.Keys(e.ssmState().Parameters)) {
 		below, inside := strings.CutPrefix(name, prefix)
 		if !inside || (!in.Recursive && strings.Contains(below, "/")) || name <= in.NextToken {
 			continue
@@ -177,7 +177,7 @@ func (e *Emulator) getParametersByPath(c *call) (any, error) {
 			out.NextToken = out.Parameters[in.MaxResults-1].Name
 			break
 		}
-		out.Parameters = append(out.Parameters, e.renderParameter(name, "", e.ssm().Parameters[name]))
+		out.Parameters = append(out.Parameters, e.renderParameter(name, "", e.ssmState().Parameters[name]))
 	}
 	return out, nil
 }
@@ -185,7 +185,7 @@ func (e *Emulator) getParametersByPath(c *call) (any, error) {
 // parametersControl shows the parameters, and sets or (null) removes those it is told.
 func (e *Emulator) parametersControl() control {
 	return control{
-		http.MethodGet: func(*controlRequest) (any, error) { return frozen(e.ssm().Parameters) },
+		http.MethodGet: func(*controlRequest) (any, error) { return marshalLocked(e.ssmState().Parameters) },
 		http.MethodPut: func(r *controlRequest) (any, error) {
 			var in map[string]*string
 			if err := r.decode(&in); err != nil {
@@ -193,10 +193,10 @@ func (e *Emulator) parametersControl() control {
 			}
 			for name, value := range in {
 				if value == nil {
-					delete(e.ssm().Parameters, name)
+					delete(e.ssmState().Parameters, name)
 					continue
 				}
-				e.ssm().Parameters[name] = Parameter{Value: *value, Version: e.ssm().Parameters[name].Version + 1, Modified: r.now}
+				e.ssmState().Parameters[name] = Parameter{Value: *value, Version: e.ssmState().Parameters[name].Version + 1, Modified: r.now}
 			}
 			return nil, nil
 		},

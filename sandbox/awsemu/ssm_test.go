@@ -102,7 +102,7 @@ func TestManyParameters(t *testing.T) {
 	_, err = client.GetParameter(ctx, &ssm.GetParameterInput{Name: aws.String("/my/a")})
 	wantCode(t, err, "ParameterNotFound", 400)
 	var all map[string]Parameter
-	c.control(t, http.MethodGet, "parameters", "", &all)
+	c.callControlAPI(t, http.MethodGet, "parameters", "", &all)
 	if all["/my/b"].Value != "2" {
 		t.Errorf("parameters %v", all)
 	}
@@ -111,8 +111,8 @@ func TestManyParameters(t *testing.T) {
 // What the installation guides do: look the recommended release up by its image, and pin that.
 func TestTrust_D03_ReleasesCanBePinned(t *testing.T) {
 	t.Parallel()
-	lab := newEC2Lab(t)
-	client := ssm.NewFromConfig(lab.sdk)
+	env := newEC2Env(t)
+	client := ssm.NewFromConfig(env.sdk)
 	get := func(name string) string {
 		t.Helper()
 		out, err := client.GetParameter(t.Context(), &ssm.GetParameterInput{Name: &name})
@@ -127,7 +127,7 @@ func TestTrust_D03_ReleasesCanBePinned(t *testing.T) {
 		"/aws/service/eks/optimized-ami/1.32/amazon-linux-2":                    "v20260115",
 	} {
 		recommended := get(folder + "/recommended/image_id")
-		out, err := lab.ec2.DescribeImages(t.Context(), &ec2.DescribeImagesInput{ImageIds: []string{recommended}})
+		out, err := env.ec2.DescribeImages(t.Context(), &ec2.DescribeImagesInput{ImageIds: []string{recommended}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +136,7 @@ func TestTrust_D03_ReleasesCanBePinned(t *testing.T) {
 			t.Errorf("%s is %s, recommended is %s", name, pinned, recommended)
 		}
 		previous := name[:strings.LastIndex(name, "-v")+1] + older
-		if _, err := lab.ec2.DescribeImages(t.Context(), &ec2.DescribeImagesInput{ImageIds: []string{get(folder + "/" + previous + "/image_id")}}); err != nil {
+		if _, err := env.ec2.DescribeImages(t.Context(), &ec2.DescribeImagesInput{ImageIds: []string{get(folder + "/" + previous + "/image_id")}}); err != nil {
 			t.Errorf("%s: %v", previous, err)
 		}
 	}

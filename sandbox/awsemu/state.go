@@ -22,10 +22,10 @@ type snapshot struct {
 func (e *Emulator) Snapshot() ([]byte, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return json.MarshalIndent(e.snapshot(), "", " ")
+	return json.MarshalIndent(e.takeSnapshot(), "", " ")
 }
 
-func (e *Emulator) snapshot() snapshot {
+func (e *Emulator) takeSnapshot() snapshot {
 	return snapshot{Version: stateVersion, Now: e.clock.Now(), Model: e.model, Rules: e.rules}
 }
 
@@ -54,15 +54,15 @@ func (e *Emulator) restore(text []byte) error {
 	if s.Now.After(e.clock.Now()) {
 		e.clock.Set(s.Now, e.clock.Speed())
 	}
-	e.advance(e.clock.Now())
-	e.touch()
+	e.advanceModel(e.clock.Now())
+	e.notifyChange()
 	return nil
 }
 
 // registerState adds the control that exports and imports everything.
 func (e *Emulator) registerState() {
 	e.controls["state"] = control{
-		http.MethodGet: func(*controlRequest) (any, error) { return e.snapshot(), nil },
+		http.MethodGet: func(*controlRequest) (any, error) { return e.takeSnapshot(), nil },
 		http.MethodPut: func(r *controlRequest) (any, error) { return nil, e.restore(r.body) },
 	}
 }

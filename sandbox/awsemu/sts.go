@@ -66,9 +66,9 @@ func (e *Emulator) getCallerIdentity(c *call) (any, error) {
 		return nil, &wire.Error{Code: "MissingAuthenticationToken", Message: "Request is missing Authentication Token", Status: 403}
 	}
 	out := struct{ Arn, UserId, Account string }{Account: e.fixture.Account}
-	if session, found := e.iam().Sessions[c.Key]; found {
+	if session, found := e.iamState().Sessions[c.Key]; found {
 		out.Arn = e.callerARN(c.Key)
-		out.UserId = e.iam().Roles[session.Role].ID + ":" + session.Name
+		out.UserId = e.iamState().Roles[session.Role].ID + ":" + session.Name
 		return out, nil
 	}
 	out.Arn, out.UserId = e.callerARN(c.Key), c.Key
@@ -79,15 +79,15 @@ func (e *Emulator) assumeRole(c *call) (any, error) {
 	if c.Key == "" {
 		return nil, &wire.Error{Code: "MissingAuthenticationToken", Message: "Request is missing Authentication Token", Status: 403}
 	}
-	return e.assume(c, assumption{action: assumeRoleAction, who: e.callerPrincipal(c.Key), refusal: fmt.Sprintf(
+	return e.issueForRole(c, assumption{action: assumeRoleAction, who: e.callerPrincipal(c.Key), refusal: fmt.Sprintf(
 		"User: %s is not authorized to perform: %s on resource: %s", e.callerARN(c.Key), assumeRoleAction, c.Form.String("RoleArn"))})
 }
 
 // callerPrincipal is the caller by every name that trust policies have for it: its own, its role's, and its account's.
 func (e *Emulator) callerPrincipal(key string) policy.Principal {
-	names := []string{e.callerARN(key), e.arn("iam", "root"), e.fixture.Account}
-	if session, found := e.iam().Sessions[key]; found {
-		names = append(names, e.arn("iam", "role"+e.iam().Roles[session.Role].Path+session.Role))
+	names := []string{e.callerARN(key), e.accountARN("iam", "root"), e.fixture.Account}
+	if session, found := e.iamState().Sessions[key]; found {
+		names = append(names, e.accountARN("iam", "role"+e.iamState().Roles[session.Role].Path+session.Role))
 	}
 	return policy.Principal{Kind: principalAWS, Names: names}
 }
@@ -97,32 +97,32 @@ func (e *Emulator) assumeRoleWithWebIdentity(c *call) (any, error) {
 	if raw == "" {
 		return nil, missingMember("webIdentityToken")
 	}
-	token, err := e.identify(raw)
+	token, err := e.verifyServiceToken(raw)
 	if err != nil {
 		return nil, err
 	}
 	issuer := strings.TrimPrefix(token.Issuer, "https://")
-	return e.assume(c, assumption{
+	return e.issueForRole(c, assumption{
 		action: webIdentityAction, token: token, who: policy.Principal{Kind: principalFederated, Names: []string{e.oidcARN(token.Issuer)}},
 		context: map[string][]string{issuer + ":sub": {token.Subject}, issuer + ":aud": token.Audience, issuer + ":iss": {token.Issuer}},
 		refusal: "Not authorized to perform " + webIdentityAction,
 	})
 }
 
-// identify checks the token of a service account: the account must know its issuer, and the issuer have signed it for STS.
-func (e *Emulator) identify(raw string) (serviceToken, error) {
+// verifyServiceToken checks the token of a service account: the account must know its issuer, and the issuer have signed it for STS.
+func (e *Emulator) verifyServiceToken(raw string) (serviceToken, error) {
 	token, err := readToken(raw)
 	if err != nil {
 		return token, wire.Errorf(invalidToken, "The ID Token provided is not a valid JWT. (You may see this error if you sent an Access Token)")
 	}
-	provider, found := e.iam().Providers[e.oidcARN(token.Issuer)]
+	provider, found := e.iamState().Providers[e.oidcARN(token.Issuer)]
 	if !found {
 		return token, wire.Errorf(invalidToken, "No OpenIDConnect provider found in your account for %s", token.Issuer)
 	}
-	if err := token.verify(e.tokenKey(token.Issuer)); err != nil {
+	if err := token.verifySignature(e.tokenKey(token.Issuer)); err != nil {
 		return token, wire.Errorf(invalidToken, "Couldn't retrieve verification key from your identity provider, please reference AssumeRoleWithWebIdentity documentation for requirements (%s)", err.Error())
 	}
-	if now := e.clock.wall(); !token.current(now) {
+	if now := e.clock.wall(); !token.isCurrent(now) {
 		return token, wire.Errorf("ExpiredTokenException", "Token expired: current date/time %d must be before the expiration date/time %d", now.Unix(), token.Expires)
 	}
 	if !slices.ContainsFunc(token.Audience, func(audience string) bool { return slices.Contains(provider.ClientIDs, audience) }) {
@@ -144,8 +144,8 @@ type assumption struct {
 	refusal string // what a caller is told whom the role does not trust; whether there is such a role is not said
 }
 
-// assume gives out credentials of a role to whom it trusts.
-func (e *Emulator) assume(c *call, a assumption) (any, error) {
+// issueForRole gives out credentials of a role to whom it trusts.
+func (e *Emulator) issueForRole(c *call, a assumption) (any, error) {
 	arn, session := c.Form.String("RoleArn"), c.Form.String("RoleSessionName")
 	if arn == "" {
 		return nil, missingMember("roleArn")
@@ -158,18 +158,18 @@ func (e *Emulator) assume(c *call, a assumption) (any, error) {
 		return nil, wire.Errorf("ValidationError", "1 validation error detected: Value '%d' at 'durationSeconds' failed to satisfy constraint: Member must be between 900 and 43200", seconds)
 	}
 	role, found := e.roleByARN(arn)
-	if !found || !role.trusts(a.who, a.action, a.context) {
+	if !found || !role.trustsPrincipal(a.who, a.action, a.context) {
 		return nil, wire.Errorf("AccessDenied", "%s", a.refusal)
 	}
 	if most := cmp.Or(role.MaxSession, usualSession); seconds > most {
 		return nil, wire.Errorf("ValidationError", "The requested DurationSeconds exceeds the MaxSessionDuration set for this role.")
 	}
-	given := e.issue(role.Name, session, time.Duration(seconds)*time.Second)
+	given := e.issueCredentials(role.Name, session, time.Duration(seconds)*time.Second)
 	out := assumeResult{
 		Credentials: credentialsXML{
 			AccessKeyID: given.key, SecretAccessKey: given.secret, SessionToken: given.token, Expiration: given.expires.UTC().Format(time.RFC3339),
 		},
-		AssumedRoleUser:             assumedUserXML{AssumedRoleID: role.ID + ":" + session, Arn: e.arn("sts", "assumed-role/"+role.Name+"/"+session)},
+		AssumedRoleUser:             assumedUserXML{AssumedRoleID: role.ID + ":" + session, Arn: e.accountARN("sts", "assumed-role/"+role.Name+"/"+session)},
 		SubjectFromWebIdentityToken: a.token.Subject,
 	}
 	if a.token.Issuer != "" {
@@ -180,8 +180,8 @@ func (e *Emulator) assume(c *call, a assumption) (any, error) {
 
 // roleByARN finds the role of arn:aws:iam::<account>:role/<path>/<name>.
 func (e *Emulator) roleByARN(arn string) (Role, bool) {
-	role, found := e.iam().Roles[arn[strings.LastIndex(arn, "/")+1:]]
-	return role, found && e.arn("iam", "role"+role.Path+role.Name) == arn
+	role, found := e.iamState().Roles[arn[strings.LastIndex(arn, "/")+1:]]
+	return role, found && e.accountARN("iam", "role"+role.Path+role.Name) == arn
 }
 
 // issued is a set of temporary credentials.
@@ -190,10 +190,10 @@ type issued struct {
 	expires            time.Time
 }
 
-// issue makes credentials and stores whose they are. They expire by the wall clock: clients compare
+// issueCredentials makes credentials and stores whose they are. They expire by the wall clock: clients compare
 // that with the clock of their own host. The emulator must be locked.
-func (e *Emulator) issue(role, session string, valid time.Duration) issued {
-	state, now := e.iam(), e.clock.wall()
+func (e *Emulator) issueCredentials(role, session string, valid time.Duration) issued {
+	state, now := e.iamState(), e.clock.wall()
 	if e.rules.Sessions > 0 {
 		valid = time.Duration(e.rules.Sessions)
 	}

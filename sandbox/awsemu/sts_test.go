@@ -81,8 +81,8 @@ func TestSTSErrors(t *testing.T) {
 	}
 }
 
-// alone clears what the machine of the test may have set.
-func alone(t *testing.T) {
+// clearAWSEnvironment clears what the machine of the test may have set.
+func clearAWSEnvironment(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{
 		"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_STS", "AWS_ROLE_ARN",
@@ -107,7 +107,7 @@ func whoAmI(ctx context.Context, t *testing.T) string {
 }
 
 func TestServiceAccountTokenGivesTheRole(t *testing.T) {
-	alone(t)
+	clearAWSEnvironment(t)
 	c := startCloud(t)
 	token := filepath.Join(t.TempDir(), "token")
 	check(t, os.WriteFile(token, []byte(irsaToken(t)), 0o600))
@@ -125,7 +125,7 @@ func TestServiceAccountTokenGivesTheRole(t *testing.T) {
 }
 
 func TestPodIdentityGivesTheRole(t *testing.T) {
-	alone(t)
+	clearAWSEnvironment(t)
 	c := startCloud(t)
 	token := filepath.Join(t.TempDir(), "token")
 	check(t, os.WriteFile(token, []byte(podIdentityToken(t)), 0o600))
@@ -166,19 +166,19 @@ func TestCredentialsAreRefused(t *testing.T) {
 func TestSessionsAreBounded(t *testing.T) {
 	t.Parallel()
 	c := startCloud(t)
-	c.locked(func(time.Time) {
+	c.runLocked(func(time.Time) {
 		for range maxSessions + 10 {
-			c.issue("r", "s", time.Hour)
+			c.issueCredentials("r", "s", time.Hour)
 		}
-		if got := len(c.iam().Sessions); got != maxSessions {
+		if got := len(c.iamState().Sessions); got != maxSessions {
 			t.Errorf("%d sessions", got)
 		}
-		for key, s := range c.iam().Sessions {
+		for key, s := range c.iamState().Sessions {
 			s.Expires = time.Now().Add(-time.Hour)
-			c.iam().Sessions[key] = s
+			c.iamState().Sessions[key] = s
 		}
-		c.issue("r", "s", time.Hour)
-		if got := len(c.iam().Sessions); got != 1 {
+		c.issueCredentials("r", "s", time.Hour)
+		if got := len(c.iamState().Sessions); got != 1 {
 			t.Errorf("%d sessions after the others expired", got)
 		}
 	})

@@ -61,8 +61,8 @@ func readToken(raw string) (serviceToken, error) {
 	return token, errors.Join(err, decodeErr)
 }
 
-// verify checks the signature with the key of the issuer.
-func (t serviceToken) verify(key crypto.PublicKey) error {
+// verifySignature checks the signature with the key of the issuer.
+func (t serviceToken) verifySignature(key crypto.PublicKey) error {
 	digest := sha256.Sum256(t.signed)
 	switch key := key.(type) {
 	case *ecdsa.PublicKey:
@@ -84,8 +84,8 @@ func (t serviceToken) verify(key crypto.PublicKey) error {
 	}
 }
 
-// current reports whether a token may be used at a time.
-func (t serviceToken) current(now time.Time) bool {
+// isCurrent reports whether a token may be used at a time.
+func (t serviceToken) isCurrent(now time.Time) bool {
 	return now.Unix() >= t.From && now.Unix() < t.Expires
 }
 

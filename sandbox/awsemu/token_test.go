@@ -44,13 +44,13 @@ func podClaims(namespace, account, audience string) claims {
 	}
 }
 
-func (c claims) with(key string, value any) claims {
+func (c claims) withClaim(key string, value any) claims {
 	c[key] = value
 	return c
 }
 
-// sign makes a JWT of claims.
-func sign(t *testing.T, c claims, key *ecdsa.PrivateKey) string {
+// signJWT makes a JWT of claims.
+func signJWT(t *testing.T, c claims, key *ecdsa.PrivateKey) string {
 	t.Helper()
 	payload, err := json.Marshal(c)
 	check(t, err)
@@ -63,12 +63,12 @@ func sign(t *testing.T, c claims, key *ecdsa.PrivateKey) string {
 
 func irsaToken(t *testing.T) string {
 	t.Helper()
-	return sign(t, podClaims("kube-system", "karpenter", IRSAAudience), tokenKey())
+	return signJWT(t, podClaims("kube-system", "karpenter", IRSAAudience), tokenKey())
 }
 
 func podIdentityToken(t *testing.T) string {
 	t.Helper()
-	return sign(t, podClaims("kube-system", "karpenter", PodIdentityAudience), tokenKey())
+	return signJWT(t, podClaims("kube-system", "karpenter", PodIdentityAudience), tokenKey())
 }
 
 // irsaTrust is what iam/trust/controller-irsa.json says of a service account of the fixture's cluster.
@@ -89,10 +89,10 @@ func (c *cloud) setTrust(t *testing.T, trust string) {
 	check(t, err)
 }
 
-// session is a configuration with the credentials of the controller's role, and the access key.
-func (c *cloud) session(name string) (cfg aws.Config, key string) {
+// roleSession is a configuration with the credentials of the controller's role, and the access key.
+func (c *cloud) roleSession(name string) (cfg aws.Config, key string) {
 	var given issued
-	c.locked(func(time.Time) { given = c.issue(c.controllerRole(), name, time.Hour) })
+	c.runLocked(func(time.Time) { given = c.issueCredentials(c.controllerRole(), name, time.Hour) })
 	cfg = c.cfg.Copy()
 	cfg.Credentials = credentials.NewStaticCredentialsProvider(given.key, given.secret, given.token)
 	return cfg, given.key
@@ -105,7 +105,7 @@ func TestTrustOfARole(t *testing.T) {
 	ctx, client := t.Context(), sts.NewFromConfig(c.cfg)
 	assume := func(trust string) error {
 		c.setTrust(t, trust)
-		return second(client.AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: aws.String(controllerRoleARN), RoleSessionName: aws.String("me")}))
+		return errorOf(client.AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: aws.String(controllerRoleARN), RoleSessionName: aws.String("me")}))
 	}
 	const user = `"AWS":"arn:aws:iam::111122223333:user/AKIDTEST"`
 	statement := func(effect, principal, rest string) string {
@@ -144,7 +144,7 @@ func TestS_123_WebIdentity(t *testing.T) {
 	ctx, client := t.Context(), sts.NewFromConfig(c.cfg)
 	c.setTrust(t, irsaTrust("kube-system", "karpenter"))
 	web := func(token string) error {
-		return second(client.AssumeRoleWithWebIdentity(ctx, &sts.AssumeRoleWithWebIdentityInput{RoleArn: aws.String(controllerRoleARN), RoleSessionName: aws.String("s"), WebIdentityToken: &token}))
+		return errorOf(client.AssumeRoleWithWebIdentity(ctx, &sts.AssumeRoleWithWebIdentityInput{RoleArn: aws.String(controllerRoleARN), RoleSessionName: aws.String("s"), WebIdentityToken: &token}))
 	}
 	check(t, web(irsaToken(t)))
 	for name, tc := range map[string]struct {
@@ -152,17 +152,17 @@ func TestS_123_WebIdentity(t *testing.T) {
 		code, text string
 		status     int
 	}{
-		"another namespace": {sign(t, podClaims("karpenter", "karpenter", IRSAAudience), tokenKey()), "AccessDenied", "Not authorized to perform sts:AssumeRoleWithWebIdentity", 403},
-		"another account":   {sign(t, podClaims("kube-system", "default", IRSAAudience), tokenKey()), "AccessDenied", "Not authorized", 403},
+		"another namespace": {signJWT(t, podClaims("karpenter", "karpenter", IRSAAudience), tokenKey()), "AccessDenied", "Not authorized to perform sts:AssumeRoleWithWebIdentity", 403},
+		"another account":   {signJWT(t, podClaims("kube-system", "default", IRSAAudience), tokenKey()), "AccessDenied", "Not authorized", 403},
 		"another audience":  {podIdentityToken(t), "InvalidIdentityToken", "Incorrect token audience", 400},
-		"no audience":       {sign(t, podClaims("kube-system", "karpenter", "").with("aud", nil), tokenKey()), "InvalidIdentityToken", "Incorrect token audience", 400},
-		"another key":       {sign(t, podClaims("kube-system", "karpenter", IRSAAudience), newTokenKey()), "InvalidIdentityToken", "verification key", 400},
+		"no audience":       {signJWT(t, podClaims("kube-system", "karpenter", "").withClaim("aud", nil), tokenKey()), "InvalidIdentityToken", "Incorrect token audience", 400},
+		"another key":       {signJWT(t, podClaims("kube-system", "karpenter", IRSAAudience), newTokenKey()), "InvalidIdentityToken", "verification key", 400},
 		"another cluster": {
-			sign(t, podClaims("kube-system", "karpenter", IRSAAudience).with("iss", foreignIssuer), tokenKey()),
+			signJWT(t, podClaims("kube-system", "karpenter", IRSAAudience).withClaim("iss", foreignIssuer), tokenKey()),
 			"InvalidIdentityToken", "No OpenIDConnect provider found in your account for " + foreignIssuer, 400,
 		},
-		"expired":  {sign(t, podClaims("kube-system", "karpenter", IRSAAudience).with("exp", time.Now().Add(-time.Second).Unix()), tokenKey()), "ExpiredTokenException", "Token expired", 400},
-		"too soon": {sign(t, podClaims("kube-system", "karpenter", IRSAAudience).with("nbf", time.Now().Add(time.Hour).Unix()), tokenKey()), "ExpiredTokenException", "Token expired", 400},
+		"expired":  {signJWT(t, podClaims("kube-system", "karpenter", IRSAAudience).withClaim("exp", time.Now().Add(-time.Second).Unix()), tokenKey()), "ExpiredTokenException", "Token expired", 400},
+		"too soon": {signJWT(t, podClaims("kube-system", "karpenter", IRSAAudience).withClaim("nbf", time.Now().Add(time.Hour).Unix()), tokenKey()), "ExpiredTokenException", "Token expired", 400},
 	} {
 		err := web(tc.token)
 		wantCode(t, err, tc.code, tc.status)
@@ -171,7 +171,7 @@ func TestS_123_WebIdentity(t *testing.T) {
 		}
 	}
 	arn := c.oidcARN(Issuer("eu-west-1", "sandbox"))
-	check(t, second(iam.NewFromConfig(c.cfg).DeleteOpenIDConnectProvider(ctx, &iam.DeleteOpenIDConnectProviderInput{OpenIDConnectProviderArn: &arn})))
+	check(t, errorOf(iam.NewFromConfig(c.cfg).DeleteOpenIDConnectProvider(ctx, &iam.DeleteOpenIDConnectProviderInput{OpenIDConnectProviderArn: &arn})))
 	if err := web(irsaToken(t)); err == nil || !strings.Contains(err.Error(), "No OpenIDConnect provider found") {
 		t.Errorf("without the provider: %v", err)
 	}
@@ -188,13 +188,13 @@ func TestS_122_PodIdentity(t *testing.T) {
 		code   string
 	}{
 		"associated":         {podIdentityToken(t), 200, ""},
-		"other namespace":    {sign(t, podClaims("karpenter", "karpenter", PodIdentityAudience), tokenKey()), 200, ""},
-		"no association":     {sign(t, podClaims("default", "karpenter", PodIdentityAudience), tokenKey()), 404, "ResourceNotFoundException"},
+		"other namespace":    {signJWT(t, podClaims("karpenter", "karpenter", PodIdentityAudience), tokenKey()), 200, ""},
+		"no association":     {signJWT(t, podClaims("default", "karpenter", PodIdentityAudience), tokenKey()), 404, "ResourceNotFoundException"},
 		"no token":           {"", 400, "InvalidParameterException"},
 		"no JWT":             {"x", 400, "InvalidTokenException"},
-		"another key":        {sign(t, podClaims("kube-system", "karpenter", PodIdentityAudience), newTokenKey()), 400, "InvalidTokenException"},
+		"another key":        {signJWT(t, podClaims("kube-system", "karpenter", PodIdentityAudience), newTokenKey()), 400, "InvalidTokenException"},
 		"the token for IRSA": {irsaToken(t), 400, "InvalidTokenException"},
-		"expired":            {sign(t, podClaims("kube-system", "karpenter", PodIdentityAudience).with("exp", 1), tokenKey()), 400, "ExpiredTokenException"},
+		"expired":            {signJWT(t, podClaims("kube-system", "karpenter", PodIdentityAudience).withClaim("exp", 1), tokenKey()), 400, "ExpiredTokenException"},
 	} {
 		if status, code := ask(tc.token); status != tc.status || code != tc.code {
 			t.Errorf("%s: %d %s", name, status, code)
@@ -229,9 +229,9 @@ func TestSessionsEnd(t *testing.T) {
 	t.Parallel()
 	c := startCloud(t)
 	who := func(cfg aws.Config) error {
-		return second(sts.NewFromConfig(cfg).GetCallerIdentity(t.Context(), &sts.GetCallerIdentityInput{}))
+		return errorOf(sts.NewFromConfig(cfg).GetCallerIdentity(t.Context(), &sts.GetCallerIdentityInput{}))
 	}
-	session, _ := c.session("me")
+	session, _ := c.roleSession("me")
 	check(t, who(session))
 	c.set(t, http.MethodDelete, "sessions", "")
 	wantCode(t, who(session), "ExpiredToken", 403)
@@ -239,8 +239,8 @@ func TestSessionsEnd(t *testing.T) {
 	wantCode(t, who(session), "InvalidClientTokenId", 403)
 	check(t, who(c.cfg))
 	c.set(t, http.MethodPut, "sessions", `"20s"`)
-	c.locked(func(time.Time) {
-		if left := time.Until(c.issue("r", "s", time.Hour).expires); left > 20*time.Second {
+	c.runLocked(func(time.Time) {
+		if left := time.Until(c.issueCredentials("r", "s", time.Hour).expires); left > 20*time.Second {
 			t.Errorf("expires in %s", left)
 		}
 	})
@@ -256,9 +256,9 @@ func TestTokensOfOtherKinds(t *testing.T) {
 	check(t, err)
 	token, err := readToken(signed + "." + base64.RawURLEncoding.EncodeToString(signature))
 	check(t, err)
-	check(t, token.verify(&key.PublicKey))
+	check(t, token.verifySignature(&key.PublicKey))
 	for name, other := range map[string]crypto.PublicKey{"another kind": &tokenKey().PublicKey, "none": nil, "no key": "x"} {
-		if token.verify(other) == nil {
+		if token.verifySignature(other) == nil {
 			t.Errorf("%s: believed", name)
 		}
 	}

@@ -36,14 +36,14 @@ const (
 func (e *Emulator) registerZonalShift() {
 	e.register(wire.ZonalShift, "GetManagedResource", e.getManagedResource)
 	e.controls["shifts"] = control{
-		http.MethodGet: func(*controlRequest) (any, error) { return e.eks().Shifts, nil },
+		http.MethodGet: func(*controlRequest) (any, error) { return e.eksState().Shifts, nil },
 		http.MethodPut: e.setShifts,
 	}
 }
 
 // getManagedResource lists the shifts that have not expired by the emulated clock.
 func (e *Emulator) getManagedResource(c *call) (any, error) {
-	arn, shifts := strings.TrimPrefix(c.Path, "/managedresources/"), e.eks().Shifts
+	arn, shifts := strings.TrimPrefix(c.Path, "/managedresources/"), e.eksState().Shifts
 	if !shifts.Enabled || arn != e.clusterARN() {
 		return nil, wire.Errorf("ResourceNotFoundException", "The resource %s is not managed by zonal shift.", arn)
 	}
@@ -65,7 +65,7 @@ func (e *Emulator) getManagedResource(c *call) (any, error) {
 		})
 	}
 	return map[string]any{
-		"arn": arn, "name": e.eks().Cluster.Name, "appliedWeights": weights, "zonalShifts": active, "autoshifts": []string{},
+		"arn": arn, "name": e.eksState().Cluster.Name, "appliedWeights": weights, "zonalShifts": active, "autoshifts": []string{},
 		"zonalAutoshiftStatus": "DISABLED",
 	}, nil
 }
@@ -81,7 +81,7 @@ func (e *Emulator) setShifts(r *controlRequest) (any, error) {
 			return nil, fmt.Errorf("active[%d]: %w", i, err)
 		}
 	}
-	e.eks().Shifts = shifts
+	e.eksState().Shifts = shifts
 	return nil, nil
 }
 

@@ -46,12 +46,12 @@ func TestZonalShifts(t *testing.T) {
 		t.Errorf("after the first expired %+v", out.ZonalShifts)
 	}
 	var shifts Shifts
-	c.control(t, http.MethodGet, "shifts", "", &shifts)
+	c.callControlAPI(t, http.MethodGet, "shifts", "", &shifts)
 	if len(shifts.Active) != 2 || !shifts.Enabled {
 		t.Errorf("control %+v", shifts)
 	}
 	for _, body := range []string{`{"active":[{"awayFrom":"mars","for":"1h"}]}`, `{"active":[{"awayFrom":"euw1-az1"}]}`, `{"active":[{"awayFrom":"euw1-az1","for":"1h","status":"X"}]}`, `{"typo":1}`} {
-		if status := c.control(t, http.MethodPut, "shifts", body, nil); status != http.StatusBadRequest {
+		if status := c.callControlAPI(t, http.MethodPut, "shifts", body, nil); status != http.StatusBadRequest {
 			t.Errorf("%s gives %d", body, status)
 		}
 	}

@@ -73,7 +73,7 @@ func Run(ctx context.Context, o Options) (report Report, err error) {
 	defer debug.SetGCPercent(debug.SetGCPercent(collectPercent))
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(memoryLimit))
 	r := &run{Options: o, began: time.Now()}
-	pprof.Do(ctx, pprof.Labels(partLabel, "bench"), func(ctx context.Context) { err = r.all(ctx) })
+	pprof.Do(ctx, pprof.Labels(partLabel, "bench"), func(ctx context.Context) { err = r.runAllPhases(ctx) })
 	report = Report{Nodes: o.Nodes, Pods: o.Pods, Phases: r.phases, Heap: r.heap, Load: loadAverage()}
 	return report, err
 }
@@ -93,7 +93,7 @@ type run struct {
 	pods   *tally
 }
 
-func (r *run) all(ctx context.Context) (err error) {
+func (r *run) runAllPhases(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, r.stop(ctx)) }() // what an error left running
 	for _, phase := range []struct {
 		name string
@@ -102,13 +102,13 @@ func (r *run) all(ctx context.Context) (err error) {
 		{"start", r.start},
 		{"nodes ready", r.launch},
 		{"pods running", r.deploy},
-		{"idle", r.idle},
+		{"idle", r.waitUntilIdle},
 		{"pods deleted", r.deletePods},
 		{"nodes deleted", r.terminate},
 		{"stop", r.stop},
 	} {
 		fmt.Fprintf(r.Out, "%7.1f s  %s\n", time.Since(r.began).Seconds(), phase.name)
-		measured, err := measure(phase.name, r.calls, func() error { return phase.run(ctx) })
+		measured, err := measurePhase(phase.name, r.countAWSCalls, func() error { return phase.run(ctx) })
 		if err != nil {
 			if ctx.Err() != nil {
 				return fmt.Errorf("interrupted: %s: %w", phase.name, ctx.Err())
@@ -126,8 +126,8 @@ func (r *run) all(ctx context.Context) (err error) {
 	return nil
 }
 
-// calls counts the calls of AWS so far.
-func (r *run) calls() int {
+// countAWSCalls counts the calls of AWS so far.
+func (r *run) countAWSCalls() int {
 	if r.world == nil || r.world.AWS == nil {
 		return 0
 	}
@@ -167,7 +167,7 @@ func (r *run) launch(ctx context.Context) error {
 	if err := r.cloud.launch(ctx, r.Nodes); err != nil {
 		return err
 	}
-	return r.await(ctx, r.nodes, "nodes ready", func(c count) (int, bool) { return c.good, c.good == r.Nodes })
+	return r.waitForCount(ctx, r.nodes, "nodes ready", func(c count) (int, bool) { return c.good, c.good == r.Nodes })
 }
 
 func (r *run) deploy(ctx context.Context) error {
@@ -178,10 +178,10 @@ func (r *run) deploy(ctx context.Context) error {
 		}
 		left -= replicas
 	}
-	return r.await(ctx, r.pods, "pods running", func(c count) (int, bool) { return c.good, c.good == r.Pods && c.total == r.Pods })
+	return r.waitForCount(ctx, r.pods, "pods running", func(c count) (int, bool) { return c.good, c.good == r.Pods && c.total == r.Pods })
 }
 
-func (r *run) idle(ctx context.Context) error {
+func (r *run) waitUntilIdle(ctx context.Context) error {
 	timer := time.NewTimer(r.Idle)
 	defer timer.Stop()
 	select {
@@ -200,22 +200,22 @@ func (r *run) deletePods(ctx context.Context) error {
 	if err := deleteDeployments(ctx, r.client); err != nil {
 		return err
 	}
-	return r.await(ctx, r.pods, "pods deleted", func(c count) (int, bool) { return r.Pods - c.total, c.total == 0 })
+	return r.waitForCount(ctx, r.pods, "pods deleted", func(c count) (int, bool) { return r.Pods - c.total, c.total == 0 })
 }
 
 func (r *run) terminate(ctx context.Context) error {
 	if err := r.cloud.terminate(ctx); err != nil {
 		return err
 	}
-	return r.await(ctx, r.nodes, "nodes deleted", func(c count) (int, bool) { return r.Nodes - c.total, c.total == 0 })
+	return r.waitForCount(ctx, r.nodes, "nodes deleted", func(c count) (int, bool) { return r.Nodes - c.total, c.total == 0 })
 }
 
-// await waits on a watch and tells from time to time how far it is.
-func (r *run) await(ctx context.Context, t *tally, what string, done func(count) (int, bool)) error {
+// waitForCount waits on a watch and tells from time to time how far it is.
+func (r *run) waitForCount(ctx context.Context, t *tally, what string, done func(count) (int, bool)) error {
 	ticker := time.NewTicker(progressInterval)
 	defer ticker.Stop()
 	for {
-		changed, now := t.changes(), t.count()
+		changed, now := t.nextChange(), t.count()
 		n, finished := done(now)
 		if finished {
 			return nil

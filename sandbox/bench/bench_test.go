@@ -46,7 +46,7 @@ func TestTally(t *testing.T) {
 		{func() { tally.remove("a") }, count{0, 0}},
 	}
 	for n, step := range steps {
-		changed := tally.changes()
+		changed := tally.nextChange()
 		step.do()
 		if got := tally.count(); got != step.want {
 			t.Errorf("step %d: %+v, want %+v", n, got, step.want)

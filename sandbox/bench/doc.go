@@ -5,5 +5,5 @@
 // Everything runs in one process. Its CPU time is split by part with the labels of the profiler: each
 // component is started under a label, and the goroutines that it starts inherit it. Memory has no such
 // labels; the live heap is split by the package that allocated it, from the sampled heap profile.
-// Enter at Run.
+// Start reading at Run.
 package bench

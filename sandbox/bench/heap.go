@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// owners tell by the functions of a stack who allocated. The first one that matches counts: the code of
+// heapOwners tell by the functions of a stack who allocated. The first one that matches counts: the code of
 // a part is below or above what it shares with others, such as client-go.
-func owners() []struct{ part, prefix string } {
+func heapOwners() []struct{ part, prefix string } {
 	const ours = "github.com/dovetail-sh/dovetail/sandbox/"
 	return []struct{ part, prefix string }{
 		{"awsemu", ours + "awsemu"},
@@ -48,13 +48,13 @@ func liveHeap() (map[string]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	who, out := owners(), map[string]int64{}
+	who, out := heapOwners(), map[string]int64{}
 	for _, s := range p.samples {
 		if len(s.values) <= heapInUseNow {
 			return nil, errProfile
 		}
 		part, best := otherHeap, len(who)
-		p.stack(s, func(function string) {
+		p.walkStack(s, func(function string) {
 			for n := range who[:best] {
 				if strings.HasPrefix(function, who[n].prefix) {
 					part, best = who[n].part, n

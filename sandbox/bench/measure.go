@@ -26,8 +26,8 @@ type Phase struct {
 	Parts    map[string]float64 `json:"cpuSecondsByPart"` // from samples, scaled to CPU
 }
 
-// measure runs a phase under the profiler.
-func measure(name string, calls func() int, phase func() error) (Phase, error) {
+// measurePhase runs a phase under the profiler.
+func measurePhase(name string, calls func() int, phase func() error) (Phase, error) {
 	var profile bytes.Buffer
 	if err := pprof.StartCPUProfile(&profile); err != nil {
 		return Phase{}, err
@@ -59,7 +59,7 @@ func cpuByPart(text []byte, cpu float64) (map[string]float64, error) {
 			return nil, errProfile
 		}
 		times := float64(s.values[0])
-		out[partOf(p.label(s, partLabel))] += times
+		out[partOf(p.sampleLabel(s, partLabel))] += times
 		sum += times
 	}
 	for part, times := range out {

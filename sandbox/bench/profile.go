@@ -49,7 +49,7 @@ func readProfile(compressed []byte) (*profile, error) {
 		return nil, err
 	}
 	p := &profile{functions: map[uint64]uint64{}, locations: map[uint64][]uint64{}}
-	return p, fields(raw, func(number int, _ uint64, body []byte) error {
+	return p, decodeFields(raw, func(number int, _ uint64, body []byte) error {
 		switch number {
 		case profileSample:
 			s, err := readSample(body)
@@ -58,7 +58,7 @@ func readProfile(compressed []byte) (*profile, error) {
 		case profileText:
 			p.texts = append(p.texts, string(body))
 		case profileFunction:
-			ids, err := numbers(body)
+			ids, err := decodeNumbers(body)
 			p.functions[ids[anyID]] = ids[functionName]
 			return err
 		case profileLocation:
@@ -70,14 +70,14 @@ func readProfile(compressed []byte) (*profile, error) {
 
 func readSample(body []byte) (sample, error) {
 	s := sample{labels: map[uint64]uint64{}}
-	return s, fields(body, func(number int, n uint64, body []byte) error {
+	return s, decodeFields(body, func(number int, n uint64, body []byte) error {
 		switch number {
 		case sampleLocation:
 			return list(&s.locations, n, body)
 		case sampleValue:
 			return list(&s.values, n, body)
 		case sampleLabel:
-			label, err := numbers(body)
+			label, err := decodeNumbers(body)
 			s.labels[label[labelKey]] = label[labelText]
 			return err
 		}
@@ -88,12 +88,12 @@ func readSample(body []byte) (sample, error) {
 func (p *profile) readLocation(body []byte) error {
 	var id uint64
 	var functions []uint64
-	err := fields(body, func(number int, n uint64, body []byte) error {
+	err := decodeFields(body, func(number int, n uint64, body []byte) error {
 		switch number {
 		case anyID:
 			id = n
 		case locationLine:
-			line, err := numbers(body)
+			line, err := decodeNumbers(body)
 			functions = append(functions, line[lineFunction])
 			return err
 		}
@@ -103,34 +103,34 @@ func (p *profile) readLocation(body []byte) error {
 	return err
 }
 
-func (p *profile) text(i uint64) string {
+func (p *profile) stringAt(i uint64) string {
 	if i < uint64(len(p.texts)) {
 		return p.texts[i]
 	}
 	return ""
 }
 
-// label of a sample, or nothing.
-func (p *profile) label(s sample, name string) string {
+// sampleLabel of a sample, or nothing.
+func (p *profile) sampleLabel(s sample, name string) string {
 	for key, value := range s.labels {
-		if p.text(key) == name {
-			return p.text(value)
+		if p.stringAt(key) == name {
+			return p.stringAt(value)
 		}
 	}
 	return ""
 }
 
-// stack calls back with the functions of a sample, the innermost first.
-func (p *profile) stack(s sample, frame func(function string)) {
+// walkStack calls back with the functions of a sample, the innermost first.
+func (p *profile) walkStack(s sample, frame func(function string)) {
 	for _, location := range s.locations {
 		for _, function := range p.locations[location] {
-			frame(p.text(p.functions[function]))
+			frame(p.stringAt(p.functions[function]))
 		}
 	}
 }
 
-// fields calls back for every field of a message: with a number, or with the bytes of what has a length.
-func fields(message []byte, field func(number int, n uint64, body []byte) error) error {
+// decodeFields calls back for every field of a message: with a number, or with the bytes of what has a length.
+func decodeFields(message []byte, field func(number int, n uint64, body []byte) error) error {
 	for len(message) > 0 {
 		number, kind, length := protowire.ConsumeTag(message)
 		if length < 0 {
@@ -158,10 +158,10 @@ func fields(message []byte, field func(number int, n uint64, body []byte) error)
 	return nil
 }
 
-// numbers of a message by field.
-func numbers(message []byte) (map[int]uint64, error) {
+// decodeNumbers of a message by field.
+func decodeNumbers(message []byte) (map[int]uint64, error) {
 	out := map[int]uint64{}
-	return out, fields(message, func(number int, n uint64, _ []byte) error {
+	return out, decodeFields(message, func(number int, n uint64, _ []byte) error {
 		out[number] = n
 		return nil
 	})

@@ -57,7 +57,7 @@ func (r Report) printParts(out io.Writer) error {
 		fmt.Fprintf(w, "%s\t", p.Name)
 	}
 	fmt.Fprintln(w)
-	for _, part := range largest(sums) {
+	for _, part := range keysByValue(sums) {
 		if sums[part] < 0.05 {
 			continue
 		}
@@ -78,13 +78,13 @@ func (r Report) printHeap(out io.Writer) error {
 		"The resident set is larger by garbage that was not collected yet, and by the file that etcd maps.\n\n")
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "part\tMiB\t")
-	for _, part := range largest(r.Heap) {
+	for _, part := range keysByValue(r.Heap) {
 		fmt.Fprintf(w, "%s\t%d\t\n", part, r.Heap[part]/mib)
 	}
 	return w.Flush()
 }
 
-// largest are the keys by their value, the largest first.
-func largest[N cmp.Ordered](m map[string]N) []string {
+// keysByValue are the keys by their value, the largest first.
+func keysByValue[N cmp.Ordered](m map[string]N) []string {
 	return slices.SortedFunc(maps.Keys(m), func(a, b string) int { return cmp.Or(cmp.Compare(m[b], m[a]), cmp.Compare(a, b)) })
 }

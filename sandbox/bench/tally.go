@@ -33,8 +33,8 @@ func (t *tally) count() count {
 	return count{total: len(t.objects), good: t.good}
 }
 
-// changes returns a channel that is closed at the next change. Take it before looking.
-func (t *tally) changes() <-chan struct{} {
+// nextChange returns a channel that is closed at the next change. Take it before looking.
+func (t *tally) nextChange() <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.changed
@@ -58,7 +58,7 @@ func (t *tally) set(id types.UID, good bool) {
 	} else if before {
 		t.good--
 	}
-	t.tell()
+	t.notifyChange()
 }
 
 func (t *tally) remove(id types.UID) {
@@ -68,10 +68,10 @@ func (t *tally) remove(id types.UID) {
 		t.good--
 	}
 	delete(t.objects, id)
-	t.tell()
+	t.notifyChange()
 }
 
-func (t *tally) tell() {
+func (t *tally) notifyChange() {
 	close(t.changed)
 	t.changed = make(chan struct{})
 }
@@ -86,7 +86,7 @@ func watchNodes(ctx context.Context, client kubernetes.Interface) (*tally, error
 			if !ok {
 				return o
 			}
-			return &corev1.Node{ObjectMeta: essence(n), Status: corev1.NodeStatus{Conditions: n.Status.Conditions}}
+			return &corev1.Node{ObjectMeta: trimmedMeta(n), Status: corev1.NodeStatus{Conditions: n.Status.Conditions}}
 		},
 		func(o any) bool {
 			n, ok := o.(*corev1.Node)
@@ -112,7 +112,7 @@ func watchPods(ctx context.Context, client kubernetes.Interface) (*tally, error)
 			if !ok {
 				return o
 			}
-			return &corev1.Pod{ObjectMeta: essence(p), Status: corev1.PodStatus{Phase: p.Status.Phase}}
+			return &corev1.Pod{ObjectMeta: trimmedMeta(p), Status: corev1.PodStatus{Phase: p.Status.Phase}}
 		},
 		func(o any) bool {
 			p, ok := o.(*corev1.Pod)
@@ -120,8 +120,8 @@ func watchPods(ctx context.Context, client kubernetes.Interface) (*tally, error)
 		})
 }
 
-// essence is what a watch needs to know an object by. The measuring itself should not weigh.
-func essence(o metav1.Object) metav1.ObjectMeta {
+// trimmedMeta is what a watch needs to know an object by. The measuring itself should not weigh.
+func trimmedMeta(o metav1.Object) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name: o.GetName(), Namespace: o.GetNamespace(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(), DeletionTimestamp: o.GetDeletionTimestamp(),
 	}

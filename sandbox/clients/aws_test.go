@@ -16,7 +16,7 @@ func needAWS(t *testing.T) {
 func TestAWSReads(t *testing.T) {
 	t.Parallel()
 	needAWS(t)
-	perform(t, []step{
+	performSteps(t, []step{
 		{name: "S-112 who am I", run: "aws sts get-caller-identity", want: []string{"111122223333", "arn:aws:"}},
 		{name: "cluster", run: `aws eks describe-cluster --name "$CLUSTER_NAME"`, want: []string{`"ACTIVE"`, "https://127.0.0.1:", "certificateAuthority"}},
 		{name: "no such cluster", run: "aws eks describe-cluster --name nothing", want: []string{"ResourceNotFoundException"}, fails: true},
@@ -55,7 +55,7 @@ func TestAWSReads(t *testing.T) {
 func TestAWSQueue(t *testing.T) {
 	t.Parallel()
 	needAWS(t)
-	perform(t, []step{
+	performSteps(t, []step{
 		{name: "S-138 queue", run: `aws sqs get-queue-url --queue-name "Karpenter-$CLUSTER_NAME" --query QueueUrl --output text`, want: []string{"Karpenter-sandbox"}, save: "QUEUE"},
 		{name: "S-113 attributes of the queue", run: `aws sqs get-queue-attributes --queue-url "$QUEUE" --attribute-names All`, want: []string{"QueueArn", ":Karpenter-sandbox", "ApproximateNumberOfMessages"}},
 		{name: "S-138 no such queue", run: "aws sqs get-queue-url --queue-name nothing", want: []string{"NonExistentQueue"}, fails: true},
@@ -68,7 +68,7 @@ func TestAWSInstance(t *testing.T) {
 	needAWS(t)
 	const discovery = "--filters Name=tag:karpenter.sh/discovery,Values=$CLUSTER_NAME"
 	const ours = "--filters Name=tag:karpenter.sh/nodepool,Values=default Name=instance-state-name,Values=pending,running"
-	perform(t, namespace("instance", []step{
+	performSteps(t, inNewNamespace("instance", []step{
 		{name: "subnet", run: "aws ec2 describe-subnets " + discovery + " --query 'Subnets[0].SubnetId' --output text", want: []string{"subnet-"}, save: "SUBNET"},
 		{name: "security group", run: "aws ec2 describe-security-groups " + discovery + " --query 'SecurityGroups[0].GroupId' --output text", want: []string{"sg-"}, save: "GROUP"},
 		{
@@ -129,7 +129,7 @@ func TestAWSInstance(t *testing.T) {
 func TestTrust_D03_AWSAccount(t *testing.T) {
 	t.Parallel()
 	needAWS(t)
-	perform(t, []step{
+	performSteps(t, []step{
 		{
 			name: "the recommended image", run: "aws ssm get-parameter --name /aws/service/eks/optimized-ami/1.37/amazon-linux-2023/x86_64/standard/recommended/image_id --query Parameter.Value --output text",
 			want: []string{"ami-"}, save: "IMAGE",

@@ -29,8 +29,8 @@ const (
 	crdsChart = "../../charts/karpenter-crd"
 )
 
-// helm runs helm without a cluster.
-func helm(t *testing.T, args ...string) (stdout, stderr string, err error) {
+// runHelm runs helm without a cluster.
+func runHelm(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "../../bin/helm", args...)
 	cmd.Env = append(slices.Clip(shell.env), "KUBECONFIG=/nowhere")
@@ -51,7 +51,7 @@ func render(t *testing.T, args ...string) rendered {
 
 func renderChart(t *testing.T, args ...string) rendered {
 	t.Helper()
-	out, told, err := helm(t, args...)
+	out, told, err := runHelm(t, args...)
 	if err != nil {
 		t.Fatalf("helm %s: %v\n%s", strings.Join(args, " "), err, told)
 	}
@@ -73,8 +73,8 @@ func renderChart(t *testing.T, args ...string) rendered {
 	return objects
 }
 
-// as reads one object into its type; it must be there.
-func as[T any](t *testing.T, r rendered, key string) *T {
+// objectAs reads one object into its type; it must be there.
+func objectAs[T any](t *testing.T, r rendered, key string) *T {
 	t.Helper()
 	u := r[key]
 	if u == nil {
@@ -96,13 +96,13 @@ func (r rendered) keys() []string {
 	return keys
 }
 
-func (r rendered) deployment(t *testing.T) *appsv1.Deployment {
+func (r rendered) controllerDeployment(t *testing.T) *appsv1.Deployment {
 	t.Helper()
-	return as[appsv1.Deployment](t, r, "Deployment/karpenter")
+	return objectAs[appsv1.Deployment](t, r, "Deployment/karpenter")
 }
 
-// variable is the value of an environment variable of the controller, and whether it is there.
-func variable(d *appsv1.Deployment, name string) (string, bool) {
+// environmentVariable is the value of an environment variable of the controller, and whether it is there.
+func environmentVariable(d *appsv1.Deployment, name string) (string, bool) {
 	for _, v := range slices.Backward(d.Spec.Template.Spec.Containers[0].Env) { // the last one counts
 		if v.Name == name {
 			return v.Value, true
@@ -115,7 +115,7 @@ func variable(d *appsv1.Deployment, name string) (string, bool) {
 func TestInstalledIsTheChart(t *testing.T) {
 	t.Parallel()
 	const path = "../world/installed.yaml"
-	out, told, err := helm(t, "template", "karpenter", theChart, "--namespace", "kube-system", "--skip-tests", "--no-hooks", "--set", "settings.clusterName=sandbox,settings.interruptionQueue=Karpenter-sandbox")
+	out, told, err := runHelm(t, "template", "karpenter", theChart, "--namespace", "kube-system", "--skip-tests", "--no-hooks", "--set", "settings.clusterName=sandbox,settings.interruptionQueue=Karpenter-sandbox")
 	if err != nil {
 		t.Fatal(told)
 	}
@@ -136,7 +136,7 @@ func TestInstalledIsTheChart(t *testing.T) {
 func TestChartLint(t *testing.T) {
 	t.Parallel()
 	for _, chart := range []string{theChart, crdsChart} {
-		out, told, err := helm(t, "lint", "--strict", chart, "--set", "settings.clusterName=x")
+		out, told, err := runHelm(t, "lint", "--strict", chart, "--set", "settings.clusterName=x")
 		if err != nil || !strings.Contains(out, "1 chart(s) linted, 0 chart(s) failed") {
 			t.Errorf("%s: %v\n%s\n%s", chart, err, out, told)
 		}
@@ -168,7 +168,7 @@ func TestChartObjects(t *testing.T) {
 			t.Errorf("%s has annotations %v", key, u.GetAnnotations())
 		}
 	}
-	pod := r.deployment(t).Spec.Template
+	pod := r.controllerDeployment(t).Spec.Template
 	if diff := gocmp.Diff(map[string]string{"app.kubernetes.io/name": "karpenter", "app.kubernetes.io/instance": "karpenter", "pod": "yes"}, pod.Labels); diff != "" {
 		t.Errorf("labels of the pods (-want +got):\n%s", diff)
 	}
@@ -182,7 +182,7 @@ func TestChartObjects(t *testing.T) {
 func TestS_119_ChartKeepsTheControllerOffItsOwnNodes(t *testing.T) {
 	t.Parallel()
 	r := render(t)
-	d := r.deployment(t)
+	d := r.controllerDeployment(t)
 	pod := d.Spec.Template.Spec
 	if *d.Spec.Replicas != 2 || pod.PriorityClassName != "system-cluster-critical" {
 		t.Errorf("%d replicas of class %s", *d.Spec.Replicas, pod.PriorityClassName)
@@ -201,7 +201,7 @@ func TestS_119_ChartKeepsTheControllerOffItsOwnNodes(t *testing.T) {
 	if tolerated := pod.Tolerations[0]; tolerated.Key != "CriticalAddonsOnly" || tolerated.Operator != corev1.TolerationOpExists || tolerated.Effect != "" {
 		t.Errorf("toleration %+v", tolerated)
 	}
-	if budget := as[policyv1.PodDisruptionBudget](t, r, "PodDisruptionBudget/karpenter"); budget.Spec.MaxUnavailable.IntValue() != 1 || !gocmp.Equal(budget.Spec.Selector.MatchLabels, selector) {
+	if budget := objectAs[policyv1.PodDisruptionBudget](t, r, "PodDisruptionBudget/karpenter"); budget.Spec.MaxUnavailable.IntValue() != 1 || !gocmp.Equal(budget.Spec.Selector.MatchLabels, selector) {
 		t.Errorf("budget %+v", budget.Spec)
 	}
 	c := pod.Containers[0]
@@ -211,7 +211,7 @@ func TestS_119_ChartKeepsTheControllerOffItsOwnNodes(t *testing.T) {
 	if c.Name != "controller" || c.LivenessProbe.HTTPGet.Path != "/healthz" || c.ReadinessProbe.HTTPGet.Path != "/readyz" || c.LivenessProbe.HTTPGet.Port.StrVal != "http" || c.Ports[0].Name != "http-metrics" {
 		t.Errorf("container %+v", c)
 	}
-	if account := as[corev1.ServiceAccount](t, r, "ServiceAccount/karpenter"); *account.AutomountServiceAccountToken || !*pod.AutomountServiceAccountToken {
+	if account := objectAs[corev1.ServiceAccount](t, r, "ServiceAccount/karpenter"); *account.AutomountServiceAccountToken || !*pod.AutomountServiceAccountToken {
 		t.Error("the token is mounted by the account, or not by the pod")
 	}
 }
@@ -236,8 +236,8 @@ func rightsOf(where string, rules []rbacv1.PolicyRule) []string {
 	return slices.Compact(out)
 }
 
-// explained are the rights that internal/rights explains, in the form of rights.
-func explained(about func(rights.Right) bool) []string {
+// explainedRights are the rights that internal/rights explains, in the form of rights.
+func explainedRights(about func(rights.Right) bool) []string {
 	where := map[rights.Role]string{rights.Core: "cluster", rights.Classes: "cluster", rights.Release: "release", rights.DNS: "kube-system"}
 	var out []string
 	for _, r := range rights.All() {
@@ -255,11 +255,11 @@ func explained(about func(rights.Right) bool) []string {
 
 func sorted(list []string) []string { return slices.Sorted(slices.Values(list)) }
 
-func (r rendered) rights(t *testing.T) []string {
+func (r rendered) grantedRights(t *testing.T) []string {
 	t.Helper()
 	return slices.Concat(
-		rightsOf("cluster", slices.Concat(as[rbacv1.ClusterRole](t, r, "ClusterRole/karpenter").Rules, as[rbacv1.ClusterRole](t, r, "ClusterRole/karpenter-core").Rules)),
-		rightsOf("kube-system", as[rbacv1.Role](t, r, "Role/karpenter-dns").Rules), rightsOf("release", as[rbacv1.Role](t, r, "Role/karpenter").Rules),
+		rightsOf("cluster", slices.Concat(objectAs[rbacv1.ClusterRole](t, r, "ClusterRole/karpenter").Rules, objectAs[rbacv1.ClusterRole](t, r, "ClusterRole/karpenter-core").Rules)),
+		rightsOf("kube-system", objectAs[rbacv1.Role](t, r, "Role/karpenter-dns").Rules), rightsOf("release", objectAs[rbacv1.Role](t, r, "Role/karpenter").Rules),
 	)
 }
 
@@ -285,8 +285,8 @@ release coordination.k8s.io leases[karpenter-leader-election] patch,update
 kube-system core services[kube-dns] get
 `
 
-// devices are the rights to read what Dynamic Resource Allocation is about.
-func devices(verbs ...string) string {
+// deviceRights are the rights to read what Dynamic Resource Allocation is about.
+func deviceRights(verbs ...string) string {
 	var list []string
 	for _, resource := range []string{"deviceclasses", "resourceclaims", "resourceclaimtemplates", "resourceslices"} {
 		for _, verb := range verbs {
@@ -311,14 +311,14 @@ func TestS_116_ChartRequestsTheRightsOfTheTable(t *testing.T) {
 	slices.Sort(want)
 	want = slices.Compact(want)
 	plain := render(t)
-	if diff := gocmp.Diff(want, plain.rights(t)); diff != "" {
+	if diff := gocmp.Diff(want, plain.grantedRights(t)); diff != "" {
 		t.Errorf("rights (-table +chart):\n%s", diff)
 	}
 	for name, tc := range map[string]struct{ set, more string }{
 		"nominations":            {"optionalRights.nominatePods=true", "cluster core pods/status: patch"},
 		"limit ranges":           {"optionalRights.limitRanges=true", "cluster core limitranges: list,cluster core limitranges: watch"},
 		"foreign leases":         {"optionalRights.foreignLeases=true", "cluster coordination.k8s.io leases: list"},
-		"devices":                {"settings.ignoreDRARequests=false", devices("get", "list", "watch")},
+		"devices":                {"settings.ignoreDRARequests=false", deviceRights("get", "list", "watch")},
 		"default spread":         {"settings.schedulerConfig=podTopologySpread: {}", "cluster core services: list,cluster core services: watch"},
 		"V15-05: deletion costs": {"settings.featureGates.podDeletionCostManagement=true", "cluster core pods: patch"},
 		"rules of the user":      {"additionalClusterRoleRules[0].apiGroups[0]=x,additionalClusterRoleRules[0].resources[0]=y,additionalClusterRoleRules[0].verbs[0]=get", "cluster x y: get"},
@@ -327,7 +327,7 @@ func TestS_116_ChartRequestsTheRightsOfTheTable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var more []string
-			for _, right := range render(t, "--set", tc.set).rights(t) {
+			for _, right := range render(t, "--set", tc.set).grantedRights(t) {
 				if !slices.Contains(want, right) {
 					more = append(more, right)
 				}
@@ -337,7 +337,7 @@ func TestS_116_ChartRequestsTheRightsOfTheTable(t *testing.T) {
 			}
 		})
 	}
-	if diff := gocmp.Diff(explained(func(r rights.Right) bool { return r.Value == "" }), plain.rights(t)); diff != "" {
+	if diff := gocmp.Diff(explainedRights(func(r rights.Right) bool { return r.Value == "" }), plain.grantedRights(t)); diff != "" {
 		t.Errorf("rights (-internal/rights +chart):\n%s", diff)
 	}
 	for _, r := range rights.All() {
@@ -348,18 +348,18 @@ func TestS_116_ChartRequestsTheRightsOfTheTable(t *testing.T) {
 		if !strings.Contains(value, "=") {
 			value += "=podTopologySpread: {}" // that of the scheduler, which is on if it says anything
 		}
-		granted := slices.Concat(want, explained(func(x rights.Right) bool { return x.Value == r.Value }))
+		granted := slices.Concat(want, explainedRights(func(x rights.Right) bool { return x.Value == r.Value }))
 		slices.Sort(granted)
-		if diff := gocmp.Diff(granted, sorted(render(t, "--set", value).rights(t))); diff != "" {
+		if diff := gocmp.Diff(granted, sorted(render(t, "--set", value).grantedRights(t))); diff != "" {
 			t.Errorf("%s (-internal/rights +chart):\n%s", value, diff)
 		}
 	}
-	admin := as[rbacv1.ClusterRole](t, plain, "ClusterRole/karpenter-admin")
+	admin := objectAs[rbacv1.ClusterRole](t, plain, "ClusterRole/karpenter-admin")
 	if admin.Labels["rbac.authorization.k8s.io/aggregate-to-admin"] != "true" || len(rightsOf("", admin.Rules)) != 5*6 {
 		t.Errorf("admin: %v", rightsOf("", admin.Rules))
 	}
 	for _, key := range []string{"ClusterRoleBinding/karpenter", "ClusterRoleBinding/karpenter-core", "RoleBinding/karpenter", "RoleBinding/karpenter-dns"} {
-		binding := as[rbacv1.ClusterRoleBinding](t, rendered{key: plain[key]}, key)
+		binding := objectAs[rbacv1.ClusterRoleBinding](t, rendered{key: plain[key]}, key)
 		if len(binding.Subjects) != 1 || binding.Subjects[0].Name != "karpenter" || binding.Subjects[0].Namespace != "kube-system" || binding.RoleRef.Name != binding.Name {
 			t.Errorf("%s: %+v to %+v", key, binding.RoleRef, binding.Subjects)
 		}
@@ -384,7 +384,7 @@ func TestS_114_InstalledAsTyped(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	perform(t, []step{
+	performSteps(t, []step{
 		{name: "archive", run: "helm package " + chart + " --version 1.0.1 --destination " + dir, want: []string{"karpenter-1.0.1.tgz"}},
 		{
 			name: "as typed", want: []string{
@@ -403,7 +403,7 @@ func TestS_115_ChartValues(t *testing.T) {
 	env := func(name, want string) func(*testing.T, rendered) {
 		return func(t *testing.T, r rendered) {
 			t.Helper()
-			if got, _ := variable(r.deployment(t), name); got != want {
+			if got, _ := environmentVariable(r.controllerDeployment(t), name); got != want {
 				t.Errorf("%s is %q, want %q", name, got, want)
 			}
 		}
@@ -411,7 +411,7 @@ func TestS_115_ChartValues(t *testing.T) {
 	pod := func(ok func(corev1.PodSpec) bool) func(*testing.T, rendered) {
 		return func(t *testing.T, r rendered) {
 			t.Helper()
-			if spec := r.deployment(t).Spec.Template.Spec; !ok(spec) {
+			if spec := r.controllerDeployment(t).Spec.Template.Spec; !ok(spec) {
 				t.Errorf("pods are %+v", spec)
 			}
 		}
@@ -433,28 +433,31 @@ func TestS_115_ChartValues(t *testing.T) {
 		"a template":                    {values: "global: {env: prod}\nsettings: {interruptionQueue: 'queue-{{ .Values.global.env }}'}", check: env("INTERRUPTION_QUEUE", "queue-prod")},
 		"a cluster named like a number": {set: "settings.clusterName=42", check: env("CLUSTER_NAME", "42")},
 		"text for a number and a bool":  {args: []string{"--set-string", "replicas=1,settings.isolatedVPC=true"}, check: env("ISOLATED_VPC", "true")},
-		"an empty setting is left out":  {set: "settings.batchMaxDuration=", check: absent("BATCH_MAX_DURATION")},
+		"an empty setting is left out":  {set: "settings.batchMaxDuration=", check: wantAbsent("BATCH_MAX_DURATION")},
 		"the environment of the user":   {set: "controller.env[0].name=NODE_FEE,controller.env[0].value=1", check: env("NODE_FEE", "1")},
 		"the user's environment wins":   {set: "controller.env[0].name=LOG_LEVEL,controller.env[0].value=debug", check: env("LOG_LEVEL", "debug")},
 		"log paths":                     {set: "logOutputPaths={stdout,/tmp/a}", check: env("LOG_OUTPUT_PATHS", "stdout,/tmp/a")},
 		"nominations":                   {set: "optionalRights.nominatePods=true", check: env("NOMINATE_PODS", "true")},
 		"S-033: the size of the guide":  {set: "controller.resources.requests.cpu=1,controller.resources.requests.memory=1Gi,controller.resources.limits.cpu=1,controller.resources.limits.memory=1Gi", check: pod(func(p corev1.PodSpec) bool { return p.Containers[0].Resources.Limits.Memory().String() == "1Gi" })},
 		"S-033: a small one":            {set: "controller.resources.requests.cpu=100m,controller.resources.requests.memory=256Mi", check: pod(func(p corev1.PodSpec) bool { return p.Containers[0].Resources.Requests.Cpu().String() == "100m" })},
-		"S-034: one replica":            {set: "replicas=1", check: func(t *testing.T, r rendered) { t.Helper(); equal(t, *r.deployment(t).Spec.Replicas, 1) }},
-		"no replica":                    {set: "replicas=0", check: func(t *testing.T, r rendered) { t.Helper(); equal(t, *r.deployment(t).Spec.Replicas, 0) }},
-		"S-116: another account":        {set: "serviceAccount.name=auto", check: func(t *testing.T, r rendered) { t.Helper(); as[corev1.ServiceAccount](t, r, "ServiceAccount/auto") }},
-		"an account of somebody else":   {set: "serviceAccount.create=false,serviceAccount.name=auto", check: noAccount("auto")},
-		"the account of the namespace":  {set: "serviceAccount.create=false", check: noAccount("default")},
-		"S-123: a role":                 {args: []string{"--set", `serviceAccount.annotations.eks\.amazonaws\.com/role-arn=arn:aws:iam::111122223333:role/karpenter`}, check: annotated},
-		"S-118: a toleration":           {set: "tolerations[0].key=CriticalAddonsOnly,tolerations[0].operator=Exists,tolerations[0].effect=NoSchedule", check: pod(func(p corev1.PodSpec) bool { return p.Tolerations[0].Effect == "NoSchedule" && len(p.Tolerations) == 1 })},
-		"the image":                     {check: image("ghcr.io/dovetail-sh/dovetail:0.1.0")},
-		"a tag":                         {set: "controller.image.tag=v2", check: image("ghcr.io/dovetail-sh/dovetail:v2")},
-		"a digest":                      {set: "controller.image.tag=v2,controller.image.digest=sha256:" + strings.Repeat("0a", 32), check: image("ghcr.io/dovetail-sh/dovetail:v2@sha256:" + strings.Repeat("0a", 32))},
-		"ports":                         {set: "controller.metrics.port=9090,controller.healthProbe.port=9091", check: env("HEALTH_PROBE_PORT", "9091")},
-		"DNS of the node":               {set: "dnsPolicy=Default", check: pod(func(p corev1.PodSpec) bool { return p.DNSPolicy == corev1.DNSDefault })},
-		"a grace period of nothing":     {set: "terminationGracePeriodSeconds=0", check: pod(func(p corev1.PodSpec) bool { return *p.TerminationGracePeriodSeconds == 0 })},
-		"the network of the node":       {set: "hostNetwork=true", check: pod(func(p corev1.PodSpec) bool { return p.HostNetwork })},
-		"a profile, merged":             {set: "controller.securityContext.seccompProfile.type=Localhost,controller.securityContext.privileged=true", check: pod(hardened)},
+		"S-034: one replica":            {set: "replicas=1", check: func(t *testing.T, r rendered) { t.Helper(); equal(t, *r.controllerDeployment(t).Spec.Replicas, 1) }},
+		"no replica":                    {set: "replicas=0", check: func(t *testing.T, r rendered) { t.Helper(); equal(t, *r.controllerDeployment(t).Spec.Replicas, 0) }},
+		"S-116: another account": {set: "serviceAccount.name=auto", check: func(t *testing.T, r rendered) {
+			t.Helper()
+			objectAs[corev1.ServiceAccount](t, r, "ServiceAccount/auto")
+		}},
+		"an account of somebody else":  {set: "serviceAccount.create=false,serviceAccount.name=auto", check: noAccount("auto")},
+		"the account of the namespace": {set: "serviceAccount.create=false", check: noAccount("default")},
+		"S-123: a role":                {args: []string{"--set", `serviceAccount.annotations.eks\.amazonaws\.com/role-arn=arn:aws:iam::111122223333:role/karpenter`}, check: checkAnnotations},
+		"S-118: a toleration":          {set: "tolerations[0].key=CriticalAddonsOnly,tolerations[0].operator=Exists,tolerations[0].effect=NoSchedule", check: pod(func(p corev1.PodSpec) bool { return p.Tolerations[0].Effect == "NoSchedule" && len(p.Tolerations) == 1 })},
+		"the image":                    {check: image("ghcr.io/dovetail-sh/dovetail:0.1.0")},
+		"a tag":                        {set: "controller.image.tag=v2", check: image("ghcr.io/dovetail-sh/dovetail:v2")},
+		"a digest":                     {set: "controller.image.tag=v2,controller.image.digest=sha256:" + strings.Repeat("0a", 32), check: image("ghcr.io/dovetail-sh/dovetail:v2@sha256:" + strings.Repeat("0a", 32))},
+		"ports":                        {set: "controller.metrics.port=9090,controller.healthProbe.port=9091", check: env("HEALTH_PROBE_PORT", "9091")},
+		"DNS of the node":              {set: "dnsPolicy=Default", check: pod(func(p corev1.PodSpec) bool { return p.DNSPolicy == corev1.DNSDefault })},
+		"a grace period of nothing":    {set: "terminationGracePeriodSeconds=0", check: pod(func(p corev1.PodSpec) bool { return *p.TerminationGracePeriodSeconds == 0 })},
+		"the network of the node":      {set: "hostNetwork=true", check: pod(func(p corev1.PodSpec) bool { return p.HostNetwork })},
+		"a profile, merged":            {set: "controller.securityContext.seccompProfile.type=Localhost,controller.securityContext.privileged=true", check: pod(isHardened)},
 		"preferred terms get a selector": {values: "affinity: {podAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, podAffinityTerm: {topologyKey: zone}}]}}", check: pod(func(p corev1.PodSpec) bool {
 			return p.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution[0].PodAffinityTerm.LabelSelector.MatchLabels["app.kubernetes.io/name"] == "karpenter"
 		})},
@@ -468,16 +471,22 @@ func TestS_115_ChartValues(t *testing.T) {
 			return len(p.Containers) == 2 && len(p.Containers[1].VolumeMounts) == 3 && len(p.Containers[0].VolumeMounts) == 1
 		})},
 		"an init container": {values: "initContainers: [{name: wait, image: i}]", check: pod(func(p corev1.PodSpec) bool { return len(p.InitContainers) == 1 })},
-		"another base name": {set: "nameOverride=scaler", check: func(t *testing.T, r rendered) { t.Helper(); as[appsv1.Deployment](t, r, "Deployment/karpenter-scaler") }},
-		"another full name": {set: "fullnameOverride=scaler", check: func(t *testing.T, r rendered) { t.Helper(); as[rbacv1.ClusterRole](t, r, "ClusterRole/scaler-core") }},
+		"another base name": {set: "nameOverride=scaler", check: func(t *testing.T, r rendered) {
+			t.Helper()
+			objectAs[appsv1.Deployment](t, r, "Deployment/karpenter-scaler")
+		}},
+		"another full name": {set: "fullnameOverride=scaler", check: func(t *testing.T, r rendered) {
+			t.Helper()
+			objectAs[rbacv1.ClusterRole](t, r, "ClusterRole/scaler-core")
+		}},
 		"another budget": {set: "podDisruptionBudget.name=pdb,podDisruptionBudget.maxUnavailable=50%", check: func(t *testing.T, r rendered) {
 			t.Helper()
-			as[policyv1.PodDisruptionBudget](t, r, "PodDisruptionBudget/pdb")
+			objectAs[policyv1.PodDisruptionBudget](t, r, "PodDisruptionBudget/pdb")
 		}},
-		"no monitor without its API":    {set: "serviceMonitor.enabled=true,prometheusRule.enabled=true", check: without("ServiceMonitor/karpenter", "PrometheusRule/karpenter")},
-		"a monitor":                     {set: "serviceMonitor.enabled=true,serviceMonitor.sampleLimit=5,serviceMonitor.endpointConfig.interval=30s,serviceMonitor.additionalLabels.release=prom", args: []string{"--api-versions", "monitoring.coreos.com/v1"}, check: monitored},
-		"a network policy":              {set: "networkPolicy.enabled=true", check: with("NetworkPolicy/karpenter")},
-		"flow schemas":                  {set: "flowSchemas.enabled=true", check: with("FlowSchema/karpenter", "FlowSchema/karpenter-leader-election")},
+		"no monitor without its API":    {set: "serviceMonitor.enabled=true,prometheusRule.enabled=true", check: wantWithout("ServiceMonitor/karpenter", "PrometheusRule/karpenter")},
+		"a monitor":                     {set: "serviceMonitor.enabled=true,serviceMonitor.sampleLimit=5,serviceMonitor.endpointConfig.interval=30s,serviceMonitor.additionalLabels.release=prom", args: []string{"--api-versions", "monitoring.coreos.com/v1"}, check: checkMonitoring},
+		"a network policy":              {set: "networkPolicy.enabled=true", check: wantPresent("NetworkPolicy/karpenter")},
+		"flow schemas":                  {set: "flowSchemas.enabled=true", check: wantPresent("FlowSchema/karpenter", "FlowSchema/karpenter-leader-election")},
 		"S-202 FM-C15: values of 1.0.x": {values: values10, check: env("CLUSTER_NAME", "eks-cluster-dev"), args: []string{"--set", "settings.clusterName=eks-cluster-dev"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -522,21 +531,21 @@ func equal[T comparable](t *testing.T, got, want T) {
 
 func has(t *testing.T, r rendered, name, part string) {
 	t.Helper()
-	if got, _ := variable(r.deployment(t), name); !slices.Contains(strings.Split(got, ","), part) {
+	if got, _ := environmentVariable(r.controllerDeployment(t), name); !slices.Contains(strings.Split(got, ","), part) {
 		t.Errorf("%s is %s, want %s in it", name, got, part)
 	}
 }
 
-func absent(name string) func(*testing.T, rendered) {
+func wantAbsent(name string) func(*testing.T, rendered) {
 	return func(t *testing.T, r rendered) {
 		t.Helper()
-		if got, ok := variable(r.deployment(t), name); ok {
+		if got, ok := environmentVariable(r.controllerDeployment(t), name); ok {
 			t.Errorf("%s is %q, want none", name, got)
 		}
 	}
 }
 
-func with(keys ...string) func(*testing.T, rendered) {
+func wantPresent(keys ...string) func(*testing.T, rendered) {
 	return func(t *testing.T, r rendered) {
 		t.Helper()
 		for _, key := range keys {
@@ -547,7 +556,7 @@ func with(keys ...string) func(*testing.T, rendered) {
 	}
 }
 
-func without(keys ...string) func(*testing.T, rendered) {
+func wantWithout(keys ...string) func(*testing.T, rendered) {
 	return func(t *testing.T, r rendered) {
 		t.Helper()
 		for _, key := range keys {
@@ -564,22 +573,22 @@ func noAccount(used string) func(*testing.T, rendered) {
 		if slices.ContainsFunc(r.keys(), func(key string) bool { return strings.HasPrefix(key, "ServiceAccount/") }) {
 			t.Error("there is an account")
 		}
-		equal(t, r.deployment(t).Spec.Template.Spec.ServiceAccountName, used)
-		equal(t, as[rbacv1.ClusterRoleBinding](t, r, "ClusterRoleBinding/karpenter-core").Subjects[0].Name, used)
+		equal(t, r.controllerDeployment(t).Spec.Template.Spec.ServiceAccountName, used)
+		equal(t, objectAs[rbacv1.ClusterRoleBinding](t, r, "ClusterRoleBinding/karpenter-core").Subjects[0].Name, used)
 	}
 }
 
-func annotated(t *testing.T, r rendered) {
+func checkAnnotations(t *testing.T, r rendered) {
 	t.Helper()
-	equal(t, as[corev1.ServiceAccount](t, r, "ServiceAccount/karpenter").Annotations["eks.amazonaws.com/role-arn"], "arn:aws:iam::111122223333:role/karpenter")
+	equal(t, objectAs[corev1.ServiceAccount](t, r, "ServiceAccount/karpenter").Annotations["eks.amazonaws.com/role-arn"], "arn:aws:iam::111122223333:role/karpenter")
 }
 
-func hardened(p corev1.PodSpec) bool {
+func isHardened(p corev1.PodSpec) bool {
 	s := p.Containers[0].SecurityContext
 	return s.SeccompProfile.Type == "Localhost" && !*s.Privileged && *s.RunAsNonRoot
 }
 
-func monitored(t *testing.T, r rendered) {
+func checkMonitoring(t *testing.T, r rendered) {
 	t.Helper()
 	monitor := r["ServiceMonitor/karpenter"]
 	if monitor == nil {
@@ -602,7 +611,7 @@ func TestChartNames(t *testing.T) {
 		"a-release-with-a-name-that-is-long-enough-to-be-cut": "a-release-with-a-name-that-is-long-enough-to-be-cut-karpenter",
 	} {
 		r := renderChart(t, "template", release, theChart, "--set", "settings.clusterName=x")
-		d := as[appsv1.Deployment](t, r, "Deployment/"+want)
+		d := objectAs[appsv1.Deployment](t, r, "Deployment/"+want)
 		equal(t, d.Spec.Selector.MatchLabels["app.kubernetes.io/name"], "karpenter")
 		equal(t, d.Spec.Selector.MatchLabels["app.kubernetes.io/instance"], release)
 	}
@@ -658,14 +667,14 @@ func TestChartRefuses(t *testing.T) {
 			if !strings.Contains(set, "settings.clusterName") && set != "settings=sandbox" {
 				args = append(args, "--set", "settings.clusterName=x")
 			}
-			if _, told, err := helm(t, args...); err == nil || !strings.Contains(told, want) {
+			if _, told, err := runHelm(t, args...); err == nil || !strings.Contains(told, want) {
 				t.Errorf("error %v, want %q in\n%s", err, want, told)
 			}
 		})
 	}
 	t.Run("all at once", func(t *testing.T) {
 		t.Parallel()
-		if _, told, _ := helm(t, "template", "karpenter", theChart, "--set", "logLevel=trace,replicas=two"); !strings.Contains(told, "3 values cannot be used:") {
+		if _, told, _ := runHelm(t, "template", "karpenter", theChart, "--set", "logLevel=trace,replicas=two"); !strings.Contains(told, "3 values cannot be used:") {
 			t.Errorf("told\n%s", told)
 		}
 	})

@@ -170,7 +170,7 @@ func TestS_115_EveryValueIsRendered(t *testing.T) {
 	digest := strings.Repeat("0a", 32)
 	lines := func(t *testing.T, args ...string) lineSet {
 		t.Helper()
-		out, told, err := helm(t, append(slices.Clone(base), args...)...)
+		out, told, err := runHelm(t, append(slices.Clone(base), args...)...)
 		if err != nil {
 			t.Fatalf("%v: %s", args, told)
 		}
@@ -244,7 +244,7 @@ func TestS_202_ChartTakesNulls(t *testing.T) {
 	for name, set := range sets {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := render(t, "--set", set).deployment(t)
+			d := render(t, "--set", set).controllerDeployment(t)
 			if *d.Spec.Replicas != 2 || d.Spec.Template.Spec.Containers[0].Image != "ghcr.io/dovetail-sh/dovetail:0.1.0" || d.Spec.Template.Spec.ServiceAccountName != "karpenter" {
 				t.Errorf("%d replicas of %+v", *d.Spec.Replicas, d.Spec.Template.Spec)
 			}
@@ -256,8 +256,8 @@ func TestS_202_ChartTakesNulls(t *testing.T) {
 func TestChartNetworkPolicy(t *testing.T) {
 	t.Parallel()
 	r := render(t, "--set", "networkPolicy.enabled=true,flowSchemas.enabled=true,networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.name=monitoring")
-	policy := as[networkingv1.NetworkPolicy](t, r, "NetworkPolicy/karpenter").Spec
-	if fmt.Sprint(policy.PodSelector.MatchLabels) != fmt.Sprint(r.deployment(t).Spec.Selector.MatchLabels) || fmt.Sprint(policy.PolicyTypes) != "[Ingress Egress]" {
+	policy := objectAs[networkingv1.NetworkPolicy](t, r, "NetworkPolicy/karpenter").Spec
+	if fmt.Sprint(policy.PodSelector.MatchLabels) != fmt.Sprint(r.controllerDeployment(t).Spec.Selector.MatchLabels) || fmt.Sprint(policy.PolicyTypes) != "[Ingress Egress]" {
 		t.Errorf("%v of %v", policy.PolicyTypes, policy.PodSelector)
 	}
 	metrics, probes := policy.Ingress[0], policy.Ingress[1]
@@ -274,16 +274,16 @@ func TestChartNetworkPolicy(t *testing.T) {
 		t.Errorf("egress to %s", got)
 	}
 	for _, set := range []string{"networkPolicy.enabled=false,flowSchemas.enabled=false", "networkPolicy.enabled=,flowSchemas.enabled="} {
-		without("NetworkPolicy/karpenter", "FlowSchema/karpenter")(t, renderChart(t, "template", "karpenter", theChart, "--set", "settings.clusterName=x", "--set-string", set))
+		wantWithout("NetworkPolicy/karpenter", "FlowSchema/karpenter")(t, renderChart(t, "template", "karpenter", theChart, "--set", "settings.clusterName=x", "--set-string", set))
 	}
 }
 
 // Numbers of a values file arrive as floating point.
 func TestChartNumbers(t *testing.T) {
 	t.Parallel()
-	d := renderChart(t, "template", "karpenter", theChart, "--values", valuesFile(t, "settings: {clusterName: 123456789012}\ncontroller: {env: [{name: LARGE, value: 1000000}, {name: PART, value: 0.05}]}")).deployment(t)
+	d := renderChart(t, "template", "karpenter", theChart, "--values", valuesFile(t, "settings: {clusterName: 123456789012}\ncontroller: {env: [{name: LARGE, value: 1000000}, {name: PART, value: 0.05}]}")).controllerDeployment(t)
 	for name, want := range map[string]string{"CLUSTER_NAME": "123456789012", "LARGE": "1000000", "PART": "0.05"} {
-		if got, _ := variable(d, name); got != want {
+		if got, _ := environmentVariable(d, name); got != want {
 			t.Errorf("%s is %s, want %s", name, got, want)
 		}
 	}
@@ -295,12 +295,12 @@ func TestPackagedChartInstallsItsVersion(t *testing.T) {
 	const version = "1.2.3-dev.gabcdef012345.dirty"
 	dir := t.TempDir()
 	for _, chart := range []string{theChart, crdsChart} {
-		if _, told, err := helm(t, "package", chart, "--version", version, "--app-version", version, "--destination", dir); err != nil {
+		if _, told, err := runHelm(t, "package", chart, "--version", version, "--app-version", version, "--destination", dir); err != nil {
 			t.Fatal(told)
 		}
 	}
 	r := renderChart(t, "template", "karpenter", filepath.Join(dir, "karpenter-"+version+".tgz"), "--set", "settings.clusterName=x")
-	d := r.deployment(t)
+	d := r.controllerDeployment(t)
 	equal(t, d.Spec.Template.Spec.Containers[0].Image, "ghcr.io/dovetail-sh/dovetail:"+version)
 	equal(t, d.Labels["app.kubernetes.io/version"], version)
 	equal(t, d.Labels["helm.sh/chart"], "karpenter-"+version)

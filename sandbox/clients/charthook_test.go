@@ -16,7 +16,7 @@ const uninstallJob = "Job/karpenter-uninstall"
 func TestLC_63_ChartCleansUpBeforeItGoes(t *testing.T) {
 	t.Parallel()
 	r := render(t, "--set", "controller.env[0].name=EXTRA,controller.env[0].value=1,dnsPolicy=Default")
-	job, deployment := as[batchv1.Job](t, r, uninstallJob), r.deployment(t)
+	job, deployment := objectAs[batchv1.Job](t, r, uninstallJob), r.controllerDeployment(t)
 	if hook := job.Annotations["helm.sh/hook"]; hook != "pre-delete" {
 		t.Errorf("hook %q", hook)
 	}
@@ -53,12 +53,12 @@ func TestLC_63_ChartValuesOfTheUninstallation(t *testing.T) {
 	}
 	for nodes, want := range map[string][]string{"Keep": nil, "Release": nil, "Delete": {"cluster karpenter.sh nodepools: delete"}} {
 		r := render(t, "--set", "uninstall.nodes="+nodes+",uninstall.timeoutSeconds=900")
-		if args := as[batchv1.Job](t, r, uninstallJob).Spec.Template.Spec.Containers[0].Args; !slices.Equal(args, []string{"uninstall", "--nodes=" + nodes, "--timeout=900s"}) {
+		if args := objectAs[batchv1.Job](t, r, uninstallJob).Spec.Template.Spec.Containers[0].Args; !slices.Equal(args, []string{"uninstall", "--nodes=" + nodes, "--timeout=900s"}) {
 			t.Errorf("arguments %q", args)
 		}
 		var got []string
 		if u := r["ClusterRole/karpenter-uninstall"]; u != nil {
-			role := as[rbacv1.ClusterRole](t, r, "ClusterRole/karpenter-uninstall")
+			role := objectAs[rbacv1.ClusterRole](t, r, "ClusterRole/karpenter-uninstall")
 			got = rightsOf("cluster", role.Rules)
 			if !strings.Contains(role.Annotations["helm.sh/hook-delete-policy"], "hook-failed") || role.Annotations["helm.sh/hook"] != "pre-delete" {
 				t.Errorf("the right outlives the Job: %v", role.Annotations)
@@ -76,7 +76,7 @@ func TestLC_63_ChartValuesOfTheUninstallation(t *testing.T) {
 		"uninstall=off":                   "at '/uninstall': got string, want null or object",
 		"uninstall.nodes=Keep,replicas=x": `replicas is "x"`,
 	} {
-		if _, told, err := helm(t, "template", "karpenter", theChart, "--set", "settings.clusterName=x", "--set", set); err == nil || !strings.Contains(told, want) {
+		if _, told, err := runHelm(t, "template", "karpenter", theChart, "--set", "settings.clusterName=x", "--set", set); err == nil || !strings.Contains(told, want) {
 			t.Errorf("%s: error %v, want %q in\n%s", set, err, want, told)
 		}
 	}

@@ -56,9 +56,9 @@ func TestController(t *testing.T) {
 			for i := range steps {
 				steps[i].run = strings.ReplaceAll(steps[i].run, "NS", namespace)
 			}
-			perform(t, steps)
+			performSteps(t, steps)
 			uninstall()
-			perform(t, []step{
+			performSteps(t, []step{
 				{name: "its pods end in order", run: "kubectl wait pod -n " + namespace + " -l app.kubernetes.io/name=karpenter --for=delete --timeout=60s"},
 				// The last of them may have taken it as it ended; then the next installation would wait until it has run out.
 				{name: "its lease is free", run: "kubectl delete lease karpenter-leader-election --ignore-not-found -n " + namespace},

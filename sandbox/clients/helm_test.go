@@ -7,7 +7,7 @@ import "testing"
 func TestHelm(t *testing.T) {
 	t.Parallel()
 	const values = " --set 'tolerations[0].key=CriticalAddonsOnly,tolerations[0].operator=Exists' --wait --timeout 60s"
-	perform(t, namespace("helm", []step{
+	performSteps(t, inNewNamespace("helm", []step{
 		{name: "version", run: "helm version", want: []string{"v3.22"}},
 		{name: "create", run: "helm create web", want: []string{"Creating web"}},
 		{name: "lint", run: "helm lint web", want: []string{"1 chart(s) linted, 0 chart(s) failed"}},

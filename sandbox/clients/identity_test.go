@@ -20,7 +20,7 @@ func TestS_122_S_123_TokensOfServiceAccounts(t *testing.T) {
 		`"Action":"sts:AssumeRoleWithWebIdentity","Condition":{"StringEquals":{"` + provider + `:sub":"system:serviceaccount:identity:karpenter","` + provider + `:aud":"sts.amazonaws.com"}}}]}`
 	const web = "aws sts assume-role-with-web-identity --role-arn " + role + " --role-session-name clients --web-identity-token"
 	const agent = `curl -sS -H "Authorization: $(kubectl create token karpenter --audience pods.eks.amazonaws.com)" "$AWS_ENDPOINT_URL/_dovetail-credentials"`
-	perform(t, namespace("identity", []step{
+	performSteps(t, inNewNamespace("identity", []step{
 		{name: "service account", run: "kubectl create serviceaccount karpenter"},
 		{name: "the issuer is the cluster's", run: "kubectl get --raw /.well-known/openid-configuration", want: []string{"https://" + provider}},
 		{name: "as EKS says", run: `aws eks describe-cluster --name "$CLUSTER_NAME" --query cluster.identity.oidc.issuer`, want: []string{"https://" + provider}},
@@ -41,8 +41,8 @@ func TestS_122_S_123_TokensOfServiceAccounts(t *testing.T) {
 	}))
 }
 
-// installed is what helm does with the chart in namespace $NS; more sets values.
-func installed(more string) string {
+// installSteps is what helm does with the chart in namespace $NS; more sets values.
+func installSteps(more string) string {
 	return `helm install karpenter "$TESTDATA/../../../charts/karpenter" -n $NS --create-namespace --set settings.clusterName="$CLUSTER_NAME",replicas=1 \
 		--set controller.resources.requests.cpu=100m,controller.resources.requests.memory=128Mi ` + more
 }
@@ -60,7 +60,7 @@ func firstLines(text string) string {
 const restarted = "kubectl rollout restart deployment karpenter -n $NS && kubectl rollout status deployment karpenter -n $NS --timeout=180s"
 
 // A node is launched for a pod, with the credentials of a role, and goes again.
-func launches(role string) []step {
+func launchSteps(role string) []step {
 	return []step{
 		{name: "a class, a pool and a pod", run: `kubectl apply -f - <<YAML
 apiVersion: karpenter.k8s.aws/v1
@@ -100,8 +100,8 @@ YAML`},
 	}
 }
 
-// identity runs steps with $NS as the namespace. Its controller goes whatever happens: other tests want a cluster without.
-func identity(t *testing.T, ns string, lists ...[]step) {
+// runIdentitySteps runs steps with $NS as the namespace. Its controller goes whatever happens: other tests want a cluster without.
+func runIdentitySteps(t *testing.T, ns string, lists ...[]step) {
 	t.Helper()
 	t.Cleanup(func() {
 		if err := shell.world.Uninstall(context.WithoutCancel(t.Context()), world.Installation{Namespace: ns}); err != nil {
@@ -113,7 +113,7 @@ func identity(t *testing.T, ns string, lists ...[]step) {
 		s.run = strings.ReplaceAll(s.run, "$NS", ns)
 		all = append(all, s)
 	}
-	perform(t, all)
+	performSteps(t, all)
 }
 
 const controllerRole = "KarpenterControllerRole-sandbox"
@@ -127,11 +127,11 @@ func TestS_123_TheChartWithIRSA(t *testing.T) {
 	trust := func(namespace string) string {
 		return `sed "s|\${partition}|aws|; s|\${account_id}|111122223333|; s|\${oidc_provider}|oidc.eks.eu-west-1.amazonaws.com/id/SANDBOX|; s|\${namespace}|` + namespace + `|; s|\${service_account}|karpenter|" "$TESTDATA/../../../iam/trust/controller-irsa.json" > trust.json`
 	}
-	identity(t, "irsa", []step{
+	runIdentitySteps(t, "irsa", []step{
 		{name: "the account knows the issuer of the cluster", run: "aws iam list-open-id-connect-providers", want: []string{":oidc-provider/oidc.eks.eu-west-1.amazonaws.com/id/SANDBOX"}},
 		{name: "a role that trusts another namespace", run: trust("elsewhere") + " && aws iam create-role --role-name irsa-controller --assume-role-policy-document file://trust.json", want: []string{role}},
 		{name: "with the policies of the guide", run: `for arn in $(aws iam list-attached-role-policies --role-name ` + controllerRole + ` --query 'AttachedPolicies[].PolicyArn' --output text); do aws iam attach-role-policy --role-name irsa-controller --policy-arn $arn; done`},
-		{name: "install", run: installed(`--set "serviceAccount.annotations.eks\.amazonaws\.com/role-arn=` + role + `"`), want: []string{"STATUS: deployed"}},
+		{name: "install", run: installSteps(`--set "serviceAccount.annotations.eks\.amazonaws\.com/role-arn=` + role + `"`), want: []string{"STATUS: deployed"}},
 		{
 			name: "the log says whom the role has to trust", run: firstLines("does not trust"),
 			want: []string{role, "service account karpenter in namespace irsa", "system:serviceaccount:irsa:karpenter", "controller-irsa.json"},
@@ -139,7 +139,7 @@ func TestS_123_TheChartWithIRSA(t *testing.T) {
 		{name: "the role trusts it", run: trust("irsa") + " && aws iam update-assume-role-policy --role-name irsa-controller --policy-document file://trust.json"},
 		{name: "it runs", run: restarted},
 		{name: "with a token", run: "kubectl get pods -n $NS -l app.kubernetes.io/name=karpenter -o yaml", want: []string{"AWS_WEB_IDENTITY_TOKEN_FILE", role, "audience: sts.amazonaws.com"}},
-	}, launches("irsa-controller"))
+	}, launchSteps("irsa-controller"))
 }
 
 // S-122, S-129: the chart with EKS Pod Identity. Without an association, and with one to a role that does not trust EKS, the
@@ -148,9 +148,9 @@ func TestS_123_TheChartWithIRSA(t *testing.T) {
 func TestS_122_TheChartWithPodIdentity(t *testing.T) {
 	needAWS(t)
 	const associate = `aws eks create-pod-identity-association --cluster-name sandbox --namespace podidentity --service-account `
-	identity(t, "podidentity", []step{
+	runIdentitySteps(t, "podidentity", []step{
 		{name: "the agent", run: `aws eks create-addon --cluster-name "$CLUSTER_NAME" --addon-name eks-pod-identity-agent && aws eks describe-addon --cluster-name "$CLUSTER_NAME" --addon-name eks-pod-identity-agent`, want: []string{"ACTIVE"}},
-		{name: "install", run: installed(""), want: []string{"STATUS: deployed"}},
+		{name: "install", run: installSteps(""), want: []string{"STATUS: deployed"}},
 		{name: "the log names the command", run: firstLines("has no credentials for AWS"), want: []string{associate, "eks.amazonaws.com/role-arn", "restart its pods"}},
 		{name: "a role that only EC2 may use", run: associate + `karpenter --role-arn arn:aws:iam::111122223333:role/KarpenterNodeRole-sandbox --query association.associationId --output text`, save: "ASSOCIATION"},
 		{name: "new pods", run: "kubectl rollout restart deployment karpenter -n $NS"},
@@ -158,7 +158,7 @@ func TestS_122_TheChartWithPodIdentity(t *testing.T) {
 		{name: "the role of the controller", run: `aws eks update-pod-identity-association --cluster-name "$CLUSTER_NAME" --association-id "$ASSOCIATION" --role-arn arn:aws:iam::111122223333:role/` + controllerRole},
 		{name: "it runs", run: restarted},
 		{name: "with a token", run: "kubectl get pods -n $NS -l app.kubernetes.io/name=karpenter -o yaml", want: []string{"AWS_CONTAINER_CREDENTIALS_FULL_URI", "audience: pods.eks.amazonaws.com"}},
-	}, launches(controllerRole), []step{
+	}, launchSteps(controllerRole), []step{
 		{name: "no association any more", run: `aws eks delete-pod-identity-association --cluster-name "$CLUSTER_NAME" --association-id "$ASSOCIATION" && aws eks delete-addon --cluster-name "$CLUSTER_NAME" --addon-name eks-pod-identity-agent`},
 	})
 }

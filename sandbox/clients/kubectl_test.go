@@ -12,7 +12,7 @@ const (
 // A workload that waits, runs and moves. Not in parallel: it needs a cluster in which every node has
 // the taint of the bootstrap group.
 func TestKubectlWorkload(t *testing.T) {
-	perform(t, namespace("workload", []step{
+	performSteps(t, inNewNamespace("workload", []step{
 		{
 			name: "version", run: "kubectl version --warnings-as-errors",
 			want: []string{"Client Version: " + shell.world.ControlPlane.Version, "Server Version: " + shell.world.ControlPlane.Version, "Version: v1."},
@@ -80,7 +80,7 @@ func TestKubectlKinds(t *testing.T) {
 	condition := func(status, reason, message string) string {
 		return `{"status":{"conditions":[{"type":"Ready","status":"` + status + `","reason":"` + reason + `","message":"` + message + `","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`
 	}
-	perform(t, []step{
+	performSteps(t, []step{
 		{
 			name: "S-099 CRDs", run: "kubectl get crd | grep karpenter",
 			want: []string{"nodepools.karpenter.sh", "nodeclaims.karpenter.sh", "nodeoverlays.karpenter.sh", "ec2nodeclasses.karpenter.k8s.aws"},

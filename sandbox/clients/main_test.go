@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 func run(m *testing.M) (code int, err error) {
 	harness.Tune(0, 0)
 	ctx := context.Background()
-	bin, err := build(ctx)
+	bin, err := buildClients(ctx)
 	if err != nil {
 		return 1, err
 	}
@@ -56,14 +56,14 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, shell.world.Stop()) }()
-	if shell.env, err = environment(bin); err != nil {
+	if shell.env, err = clientEnvironment(bin); err != nil {
 		return 1, err
 	}
 	return m.Run(), nil
 }
 
-// build makes bin/kubectl and bin/helm, and returns their folder.
-func build(ctx context.Context) (bin string, err error) {
+// buildClients makes bin/kubectl and bin/helm, and returns their folder.
+func buildClients(ctx context.Context) (bin string, err error) {
 	for _, p := range []harness.Program{harness.Kubectl, harness.Helm} {
 		path, err := p.Build(ctx)
 		if err != nil {
@@ -74,8 +74,8 @@ func build(ctx context.Context) (bin string, err error) {
 	return bin, nil
 }
 
-// environment is that of the caller without what could lead a client elsewhere.
-func environment(bin string) ([]string, error) {
+// clientEnvironment is that of the caller without what could lead a client elsewhere.
+func clientEnvironment(bin string) ([]string, error) {
 	testdata, err := filepath.Abs("testdata")
 	if err != nil {
 		return nil, err

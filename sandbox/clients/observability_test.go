@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// operator says that the cluster has the Prometheus Operator.
-func operator() []string { return []string{"--api-versions", "monitoring.coreos.com/v1"} }
+// withPrometheusOperator says that the cluster has the Prometheus Operator.
+func withPrometheusOperator() []string { return []string{"--api-versions", "monitoring.coreos.com/v1"} }
 
 // ruleGroups are the groups of rules of a document.
 func ruleGroups(t *testing.T, text []byte) []any {
@@ -30,13 +30,13 @@ func ruleGroups(t *testing.T, text []byte) []any {
 // install.md 3: a PrometheusRule with all rules, word for word, if it is requested and the cluster knows the kind.
 func TestPrometheusRule(t *testing.T) {
 	t.Parallel()
-	if render(t, operator()...)["PrometheusRule/karpenter"] != nil {
+	if render(t, withPrometheusOperator()...)["PrometheusRule/karpenter"] != nil {
 		t.Error("there is a PrometheusRule that nobody asked for")
 	}
 	if render(t, "--set", "prometheusRule.enabled=true")["PrometheusRule/karpenter"] != nil {
 		t.Error("there is a PrometheusRule although the cluster does not know the kind")
 	}
-	if render(t, append(operator(), "--set", "prometheusRule=null")...)["PrometheusRule/karpenter"] != nil {
+	if render(t, append(withPrometheusOperator(), "--set", "prometheusRule=null")...)["PrometheusRule/karpenter"] != nil {
 		t.Error("there is a PrometheusRule although the values were removed")
 	}
 	values := valuesFile(t, `
@@ -46,7 +46,7 @@ prometheusRule:
   additionalGroups:
   - name: ours
     rules: [{record: "x:y:sum", expr: sum(y)}]`)
-	object := render(t, append(operator(), "--values", values)...)["PrometheusRule/karpenter"]
+	object := render(t, append(withPrometheusOperator(), "--values", values)...)["PrometheusRule/karpenter"]
 	if object == nil {
 		t.Fatal("there is no PrometheusRule")
 	}
@@ -89,7 +89,7 @@ func TestDashboards(t *testing.T) {
 	if render(t)[name] != nil {
 		t.Error("there are dashboards that nobody asked for")
 	}
-	plain := as[corev1.ConfigMap](t, render(t, "--set", "grafanaDashboards.enabled=true"), name)
+	plain := objectAs[corev1.ConfigMap](t, render(t, "--set", "grafanaDashboards.enabled=true"), name)
 	if plain.Namespace != "kube-system" || plain.Labels["grafana_dashboard"] != "1" {
 		t.Errorf("%s %v", plain.Namespace, plain.Labels)
 	}
@@ -113,7 +113,7 @@ func TestDashboards(t *testing.T) {
 			t.Errorf("%s (-file +ConfigMap):\n%s", file, diff)
 		}
 	}
-	moved := as[corev1.ConfigMap](t, render(t, "--set", "grafanaDashboards.enabled=true,grafanaDashboards.namespace=monitoring,grafanaDashboards.annotations.grafana_folder=Nodes,grafanaDashboards.additionalLabels.team=x"), name)
+	moved := objectAs[corev1.ConfigMap](t, render(t, "--set", "grafanaDashboards.enabled=true,grafanaDashboards.namespace=monitoring,grafanaDashboards.annotations.grafana_folder=Nodes,grafanaDashboards.additionalLabels.team=x"), name)
 	if moved.Namespace != "monitoring" || moved.Annotations["grafana_folder"] != "Nodes" || moved.Labels["grafana_dashboard"] != "1" || moved.Labels["team"] != "x" {
 		t.Errorf("%s %v %v", moved.Namespace, moved.Labels, moved.Annotations)
 	}
@@ -145,9 +145,9 @@ spec:
 		t.Fatal(err)
 	}
 	const kinds = "servicemonitors,prometheusrules,configmaps -l app.kubernetes.io/instance=watched"
-	perform(t, slices.Concat([]step{
+	performSteps(t, slices.Concat([]step{
 		{name: "the kinds of the Prometheus Operator", run: "kubectl apply -f " + path + " && kubectl wait crd --for=condition=Established --timeout=60s servicemonitors.monitoring.coreos.com prometheusrules.monitoring.coreos.com"},
-	}, namespace("watched", []step{
+	}, inNewNamespace("watched", []step{
 		{
 			name: "install", want: []string{"STATUS: deployed"},
 			run: "helm install watched " + chart + " --skip-crds --set replicas=0,settings.clusterName=sandbox,serviceMonitor.enabled=true,prometheusRule.enabled=true,grafanaDashboards.enabled=true",

@@ -30,7 +30,7 @@ func TestS_114_ChartInARestrictedNamespace(t *testing.T) {
 			t.Errorf("clean up: %v\n%s", err, out)
 		}
 	})
-	perform(t, []step{
+	performSteps(t, []step{
 		{name: "namespace", run: "kubectl create namespace restricted && kubectl label namespace restricted pod-security.kubernetes.io/enforce=restricted pod-security.kubernetes.io/warn=restricted"},
 		{
 			name: "credentials", want: []string{"a-"}, save: "ASSOCIATION",

@@ -28,13 +28,13 @@ type step struct {
 	save  string   // the variable that holds the output in the steps that follow
 }
 
-// perform runs steps in order and stops at the first that does not do what it must.
-func perform(t *testing.T, steps []step) {
+// performSteps runs steps in order and stops at the first that does not do what it must.
+func performSteps(t *testing.T, steps []step) {
 	t.Helper()
 	env := shell.env
 	for _, s := range steps {
 		passed := t.Run(s.name, func(t *testing.T) {
-			out := s.perform(t, env)
+			out := s.performStep(t, env)
 			if s.save != "" {
 				env = append(slices.Clip(env), s.save+"="+out)
 			}
@@ -45,7 +45,7 @@ func perform(t *testing.T, steps []step) {
 	}
 }
 
-func (s step) perform(t *testing.T, env []string) string {
+func (s step) performStep(t *testing.T, env []string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -78,8 +78,8 @@ func (s step) perform(t *testing.T, env []string) string {
 	return out
 }
 
-// namespace adds a namespace of its own to the front of steps, and makes it the current one.
-func namespace(name string, steps []step) []step {
+// inNewNamespace adds a namespace of its own to the front of steps, and makes it the current one.
+func inNewNamespace(name string, steps []step) []step {
 	return append([]step{{
 		name: "namespace",
 		run: "kubectl config view --raw > " + name + ".kubeconfig && export KUBECONFIG=$PWD/" + name + ".kubeconfig && " +

@@ -7,6 +7,6 @@
 // the folder that stands for it, and the token comes as a kubeconfig. It has no network: its ports are mapped to free ones, and
 // Options.Network is what a network would lead to.
 //
-// Enter at New; fakenode.Options.Runtime takes it. Not here: when a container starts, is probed, restarted and stopped,
+// Start reading at New; fakenode.Options.Runtime takes it. Not here: when a container starts, is probed, restarted and stopped,
 // which is what a kubelet decides.
 package containers

@@ -47,8 +47,8 @@ func New(o Options) (*Runtime, error) {
 	return &Runtime{Options: o}, nil
 }
 
-// program is what containers of an image run; empty if they are not run.
-func (r *Runtime) program(image string) string {
+// programOfImage is what containers of an image run; empty if they are not run.
+func (r *Runtime) programOfImage(image string) string {
 	repository, _, _ := strings.Cut(image, "@")
 	if colon := strings.LastIndex(repository, ":"); colon > strings.LastIndex(repository, "/") {
 		repository = repository[:colon]
@@ -57,7 +57,7 @@ func (r *Runtime) program(image string) string {
 }
 
 // Runs reports whether containers of an image are run.
-func (r *Runtime) Runs(image string) bool { return r.program(image) != "" }
+func (r *Runtime) Runs(image string) bool { return r.programOfImage(image) != "" }
 
 // Start runs a container of a pod.
 func (r *Runtime) Start(ctx context.Context, p *corev1.Pod, container string, allocatable corev1.ResourceList, restarts int32) (fakenode.Process, error) {
@@ -65,11 +65,11 @@ func (r *Runtime) Start(ctx context.Context, p *corev1.Pod, container string, al
 	if at < 0 {
 		return nil, fmt.Errorf("pod %s/%s has no container %s", p.Namespace, p.Name, container)
 	}
-	s := &setup{runtime: r, pod: p, container: &p.Spec.Containers[at], allocatable: allocatable, dir: r.folder(p)}
-	if err := s.prepare(ctx); err != nil {
+	s := &setup{runtime: r, pod: p, container: &p.Spec.Containers[at], allocatable: allocatable, dir: r.podFolder(p)}
+	if err := s.prepareContainer(ctx); err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), r.program(s.container.Image), s.args...) // it outlives the request; Stop ends it
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), r.programOfImage(s.container.Image), s.args...) // it outlives the request; Stop ends it
 	cmd.Env, cmd.Dir = s.env, s.dir
 	EndWithParent(cmd)
 	logs := filepath.Join(s.dir, container)
@@ -88,7 +88,7 @@ func (r *Runtime) Start(ctx context.Context, p *corev1.Pod, container string, al
 	renewing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
 	for _, t := range s.tokens {
-		running.Go(func() { t.renew(renewing) })
+		running.Go(func() { t.renewToken(renewing) })
 	}
 	go func() {
 		out.code = exitCode(cmd.Wait(), cmd)
@@ -101,10 +101,10 @@ func (r *Runtime) Start(ctx context.Context, p *corev1.Pod, container string, al
 }
 
 // Remove removes what a pod leaves.
-func (r *Runtime) Remove(p *corev1.Pod) error { return os.RemoveAll(r.folder(p)) }
+func (r *Runtime) Remove(p *corev1.Pod) error { return os.RemoveAll(r.podFolder(p)) }
 
-// folder is that of a pod.
-func (r *Runtime) folder(p *corev1.Pod) string {
+// podFolder is that of a pod.
+func (r *Runtime) podFolder(p *corev1.Pod) string {
 	return filepath.Join(r.Dir, p.Namespace+"_"+p.Name+"_"+string(p.UID))
 }
 

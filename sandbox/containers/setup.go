@@ -34,17 +34,17 @@ type setup struct {
 	env    []string
 }
 
-func (s *setup) prepare(ctx context.Context) error {
-	if err := s.mount(ctx); err != nil {
+func (s *setup) prepareContainer(ctx context.Context) error {
+	if err := s.mountVolumes(ctx); err != nil {
 		return err
 	}
-	values, err := s.variables(ctx)
+	values, err := s.containerEnvironment(ctx)
 	if err != nil {
 		return err
 	}
 	mapping := expansion.MappingFuncFor(values)
 	for _, arg := range slices.Concat(s.container.Command[min(1, len(s.container.Command)):], s.container.Args) {
-		s.args = append(s.args, s.local(expansion.Expand(arg, mapping)))
+		s.args = append(s.args, s.localPath(expansion.Expand(arg, mapping)))
 	}
 	if err := s.mapPorts(ctx, values); err != nil {
 		return err
@@ -55,13 +55,13 @@ func (s *setup) prepare(ctx context.Context) error {
 		values["KUBECONFIG"] = kubeconfig
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		s.env = append(s.env, name+"="+s.local(values[name]))
+		s.env = append(s.env, name+"="+s.localPath(values[name]))
 	}
 	return nil
 }
 
-// local is a text in which a path of a mount, if it begins with one, is that of the folder that stands for it.
-func (s *setup) local(text string) string {
+// localPath is a text in which a path of a mount, if it begins with one, is that of the folder that stands for it.
+func (s *setup) localPath(text string) string {
 	before, path, flag := strings.Cut(text, "=")
 	if !flag || !strings.HasPrefix(before, "-") {
 		before, path = "", text
@@ -76,8 +76,8 @@ func (s *setup) local(text string) string {
 	return text
 }
 
-// variables are the environment of the container, as a kubelet puts it together.
-func (s *setup) variables(ctx context.Context) (map[string]string, error) {
+// containerEnvironment are the environment of the container, as a kubelet puts it together.
+func (s *setup) containerEnvironment(ctx context.Context) (map[string]string, error) {
 	values := map[string]string{"PATH": os.Getenv("PATH"), "HOME": s.dir, "TMPDIR": os.TempDir(), "HOSTNAME": s.pod.Name}
 	resolves := s.runtime.Resolves == nil || s.runtime.Resolves(s.pod.Spec.DNSPolicy)
 	for _, line := range s.runtime.Network {
@@ -110,7 +110,7 @@ func (s *setup) variables(ctx context.Context) (map[string]string, error) {
 func (s *setup) valueFrom(ctx context.Context, from *corev1.EnvVarSource) (value string, there bool, err error) {
 	switch {
 	case from.FieldRef != nil:
-		value, err = s.field(from.FieldRef.FieldPath)
+		value, err = s.downwardField(from.FieldRef.FieldPath)
 		return value, true, err
 	case from.ResourceFieldRef != nil:
 		name := from.ResourceFieldRef.ContainerName
@@ -125,7 +125,7 @@ func (s *setup) valueFrom(ctx context.Context, from *corev1.EnvVarSource) (value
 		return keyOf(data, "ConfigMap "+ref.Name, ref.Key, ref.Optional, err)
 	case from.SecretKeyRef != nil:
 		ref := from.SecretKeyRef
-		data, err := s.secret(ctx, ref.Name, ref.Optional)
+		data, err := s.secretData(ctx, ref.Name, ref.Optional)
 		return keyOf(data, "Secret "+ref.Name, ref.Key, ref.Optional, err)
 	}
 	return "", false, fmt.Errorf("the sandbox does not know where it comes from")
@@ -142,8 +142,8 @@ func keyOf(data map[string]string, what, key string, optional *bool, err error) 
 	return value, there, nil
 }
 
-// field is one of the pod, as the downward API gives it.
-func (s *setup) field(path string) (string, error) {
+// downwardField is one of the pod, as the downward API gives it.
+func (s *setup) downwardField(path string) (string, error) {
 	p := s.pod
 	switch path {
 	case "spec.nodeName":
@@ -165,7 +165,7 @@ func (s *setup) addAll(ctx context.Context, from corev1.EnvFromSource, values ma
 	case from.ConfigMapRef != nil:
 		data, err = s.configMap(ctx, from.ConfigMapRef.Name, from.ConfigMapRef.Optional)
 	case from.SecretRef != nil:
-		data, err = s.secret(ctx, from.SecretRef.Name, from.SecretRef.Optional)
+		data, err = s.secretData(ctx, from.SecretRef.Name, from.SecretRef.Optional)
 	}
 	for key, value := range data {
 		values[from.Prefix+key] = value
@@ -176,15 +176,15 @@ func (s *setup) addAll(ctx context.Context, from corev1.EnvFromSource, values ma
 func (s *setup) configMap(ctx context.Context, name string, optional *bool) (map[string]string, error) {
 	found, err := s.runtime.Client.CoreV1().ConfigMaps(s.pod.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return nil, unless(optional, err)
+		return nil, ignoreIfOptional(optional, err)
 	}
 	return found.Data, nil
 }
 
-func (s *setup) secret(ctx context.Context, name string, optional *bool) (map[string]string, error) {
+func (s *setup) secretData(ctx context.Context, name string, optional *bool) (map[string]string, error) {
 	found, err := s.runtime.Client.CoreV1().Secrets(s.pod.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return nil, unless(optional, err)
+		return nil, ignoreIfOptional(optional, err)
 	}
 	data := map[string]string{}
 	for key, value := range found.Data {
@@ -193,8 +193,8 @@ func (s *setup) secret(ctx context.Context, name string, optional *bool) (map[st
 	return data, nil
 }
 
-// unless is the error, but for an object that need not be there.
-func unless(optional *bool, err error) error {
+// ignoreIfOptional is the error, but for an object that need not be there.
+func ignoreIfOptional(optional *bool, err error) error {
 	if apierrors.IsNotFound(err) && optional != nil && *optional {
 		return nil
 	}

@@ -18,9 +18,9 @@ import (
 // accountMount is where a container finds the token of its service account.
 const accountMount = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// mount makes the folders of the volumes that the container mounts, with their files. Volumes with files of other places
+// mountVolumes makes the folders of the volumes that the container mounts, with their files. Volumes with files of other places
 // are empty folders.
-func (s *setup) mount(ctx context.Context) error {
+func (s *setup) mountVolumes(ctx context.Context) error {
 	s.mounts = map[string]string{}
 	for _, m := range s.container.VolumeMounts {
 		dir := s.volumeDir(m.Name)
@@ -32,24 +32,24 @@ func (s *setup) mount(ctx context.Context) error {
 		if at < 0 {
 			continue
 		}
-		if err := s.fill(ctx, dir, &s.pod.Spec.Volumes[at]); err != nil {
+		if err := s.fillVolume(ctx, dir, &s.pod.Spec.Volumes[at]); err != nil {
 			return fmt.Errorf("MountVolume.SetUp failed for volume %q: %w", m.Name, err)
 		}
 	}
 	return nil
 }
 
-func (s *setup) fill(ctx context.Context, dir string, v *corev1.Volume) error {
+func (s *setup) fillVolume(ctx context.Context, dir string, v *corev1.Volume) error {
 	switch {
 	case v.ConfigMap != nil:
 		data, err := s.configMap(ctx, v.ConfigMap.Name, v.ConfigMap.Optional)
 		return writeAll(dir, data, v.ConfigMap.Items, err)
 	case v.Secret != nil:
-		data, err := s.secret(ctx, v.Secret.SecretName, v.Secret.Optional)
+		data, err := s.secretData(ctx, v.Secret.SecretName, v.Secret.Optional)
 		return writeAll(dir, data, v.Secret.Items, err)
 	case v.Projected != nil:
 		for _, source := range v.Projected.Sources {
-			if err := s.project(ctx, dir, source); err != nil {
+			if err := s.projectSource(ctx, dir, source); err != nil {
 				return err
 			}
 		}
@@ -57,7 +57,7 @@ func (s *setup) fill(ctx context.Context, dir string, v *corev1.Volume) error {
 	return nil
 }
 
-func (s *setup) project(ctx context.Context, dir string, source corev1.VolumeProjection) error {
+func (s *setup) projectSource(ctx context.Context, dir string, source corev1.VolumeProjection) error {
 	switch {
 	case source.ServiceAccountToken != nil:
 		t := &token{setup: s, request: source.ServiceAccountToken, file: filepath.Join(dir, source.ServiceAccountToken.Path)}
@@ -67,14 +67,14 @@ func (s *setup) project(ctx context.Context, dir string, source corev1.VolumePro
 		data, err := s.configMap(ctx, source.ConfigMap.Name, source.ConfigMap.Optional)
 		return writeAll(dir, data, source.ConfigMap.Items, err)
 	case source.Secret != nil:
-		data, err := s.secret(ctx, source.Secret.Name, source.Secret.Optional)
+		data, err := s.secretData(ctx, source.Secret.Name, source.Secret.Optional)
 		return writeAll(dir, data, source.Secret.Items, err)
 	case source.DownwardAPI != nil:
 		for _, item := range source.DownwardAPI.Items {
 			if item.FieldRef == nil {
 				continue
 			}
-			value, err := s.field(item.FieldRef.FieldPath)
+			value, err := s.downwardField(item.FieldRef.FieldPath)
 			if err != nil {
 				return err
 			}
@@ -146,8 +146,8 @@ func (t *token) write(ctx context.Context) error {
 	return os.Rename(t.file+".part", t.file)
 }
 
-// renew writes the file anew when a fifth of the time of its token is left, as a kubelet does.
-func (t *token) renew(ctx context.Context) {
+// renewToken writes the file anew when a fifth of the time of its token is left, as a kubelet does.
+func (t *token) renewToken(ctx context.Context) {
 	const retry = 10 * time.Second
 	wait := time.Until(t.expires) * 4 / 5
 	for {

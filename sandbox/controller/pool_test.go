@@ -56,7 +56,7 @@ func startController(t *testing.T, args ...string) {
 	})
 }
 
-func judged(name string) func(*karpv1.NodePool) bool {
+func isValidated(name string) func(*karpv1.NodePool) bool {
 	return func(p *karpv1.NodePool) bool {
 		c := condition.Find(p.Status.Conditions, karpv1.ConditionValidationSucceeded)
 		return p.Name == name && c != nil && c.Status != metav1.ConditionUnknown
@@ -87,7 +87,7 @@ spec: {requirements: [], nodeClassRef: {name: c}}`)
 	startController(t)
 
 	t.Run("API-8 take-over restamps claims and drifts none", func(t *testing.T) {
-		pool := harness.Eventually(t, c, &karpv1.NodePoolList{}, "pool taken judged", judged(taken.Name))
+		pool := harness.Eventually(t, c, &karpv1.NodePoolList{}, "pool taken judged", isValidated(taken.Name))
 		hash := pool.Annotations[karpv1.AnnotationNodePoolHash]
 		if hash == "1" || pool.Annotations[karpv1.AnnotationNodePoolHashVersion] != "dovetail-1" {
 			t.Errorf("annotations of the pool %v", pool.Annotations)
@@ -118,7 +118,7 @@ spec:
 		pool := harness.Create(t, c, &karpv1.NodePool{}, `
 metadata: {name: broken}
 spec: {template: {spec: {requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [cheap]}], nodeClassRef: {name: c}}}}`)
-		got := harness.Eventually(t, c, &karpv1.NodePoolList{}, "pool broken judged", judged(pool.Name))
+		got := harness.Eventually(t, c, &karpv1.NodePoolList{}, "pool broken judged", isValidated(pool.Name))
 		failed := condition.Find(got.Status.Conditions, karpv1.ConditionValidationSucceeded)
 		if failed.Status != metav1.ConditionFalse || failed.Reason != "NodePoolValidationFailed" || !strings.Contains(failed.Message, "cheap is not a known value") {
 			t.Errorf("condition %+v", failed)
@@ -143,7 +143,7 @@ spec: {template: {spec: {requirements: [], nodeClassRef: {group: example.com, ki
 metadata: {name: later}
 spec: {template: {spec: {requirements: [], nodeClassRef: {name: c}}}}`)
 		// Pools are taken in the order of their events: once the later one is done, so is the earlier.
-		harness.Eventually(t, c, &karpv1.NodePoolList{}, "pool later judged", judged("later"))
+		harness.Eventually(t, c, &karpv1.NodePoolList{}, "pool later judged", isValidated("later"))
 		foreign := &karpv1.NodePool{}
 		if err := c.Get(t.Context(), client.ObjectKey{Name: "foreign"}, foreign); err != nil {
 			t.Fatal(err)

@@ -4,5 +4,5 @@
 //
 // Nothing here is linked with Kubernetes: package embedded is, and runs the components in its process. Process is a
 // Starter that runs the program around that package as a child, so that a test binary is linked in half the time.
-// There are no nodes here, and no clients: package kubectl has those. Enter at Process and ControlPlane.
+// There are no nodes here, and no clients: package kubectl has those. Start reading at Process and ControlPlane.
 package controlplane

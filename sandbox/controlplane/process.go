@@ -33,7 +33,7 @@ type Message struct {
 // ends. The environment is added to that of this process.
 func Process(program string, env ...string) Starter {
 	return func(ctx context.Context, o Options) (*ControlPlane, error) {
-		dir, err := absolute(o.Dir)
+		dir, err := absoluteDir(o.Dir)
 		if err != nil {
 			return nil, err
 		}
@@ -54,8 +54,8 @@ func Process(program string, env ...string) Starter {
 	}
 }
 
-// absolute leaves an empty path as it is: the program refuses it, with a reason.
-func absolute(dir string) (string, error) {
+// absoluteDir leaves an empty path as it is: the program refuses it, with a reason.
+func absoluteDir(dir string) (string, error) {
 	if dir == "" {
 		return "", nil
 	}
@@ -113,7 +113,7 @@ func (c *child) read(output io.Reader) {
 	select {
 	case <-c.asked:
 	default:
-		c.report(fmt.Errorf("the process of the control plane ended: %w", cmp.Or(err, io.EOF)))
+		c.reportExit(fmt.Errorf("the process of the control plane ended: %w", cmp.Or(err, io.EOF)))
 	}
 	close(c.ended)
 }
@@ -157,7 +157,7 @@ func (c *child) watch() {
 		select {
 		case m := <-c.messages:
 			if m.Failed != "" {
-				c.report(errors.New(m.Failed))
+				c.reportExit(errors.New(m.Failed))
 			}
 		case <-c.ended:
 			return
@@ -165,7 +165,7 @@ func (c *child) watch() {
 	}
 }
 
-func (c *child) report(err error) {
+func (c *child) reportExit(err error) {
 	select {
 	case c.failed <- err:
 	default: // nobody listens, and the first errors tell the story

@@ -32,8 +32,8 @@ type Options struct {
 // bootTime is from running to the registration of a node. A real instance takes about twice that.
 const bootTime = 10 * time.Second
 
-// show is one run of the demo.
-type show struct {
+// demoRun is one run of the demo.
+type demoRun struct {
 	Options
 
 	dir        string
@@ -46,8 +46,8 @@ type show struct {
 	stops      []func() error // in reverse order
 }
 
-// act is a part of the demo. It says in a few words what came of it.
-type act struct {
+// demoStep is a part of the demo. It says in a few words what came of it.
+type demoStep struct {
 	title string
 	run   func(context.Context) (result string, err error)
 }
@@ -72,36 +72,36 @@ func Run(ctx context.Context, o Options) (err error) {
 		return fmt.Errorf("%w; make build makes it, and --controller names another", err)
 	}
 	o.Controller = binary
-	s := &show{Options: o, live: &liveLine{out: o.Out, terminal: isTerminal(o.Out)}}
+	s := &demoRun{Options: o, live: &liveLine{out: o.Out, terminal: isTerminal(o.Out)}}
 	if s.dir, err = os.MkdirTemp("", "dovetail-demo-"); err != nil {
 		return err
 	}
 	began := time.Now()
-	err = s.play(ctx)
-	if stopErr := s.leave(); err == nil {
+	err = s.playSteps(ctx)
+	if stopErr := s.stopAll(); err == nil {
 		err = stopErr
 	}
 	if err != nil {
 		return fmt.Errorf("%w\n\nThe logs are in %s", err, s.dir)
 	}
-	s.summary(time.Since(began))
+	s.printSummary(time.Since(began))
 	return os.RemoveAll(s.dir)
 }
 
-func (s *show) play(ctx context.Context) error {
-	acts := []act{
+func (s *demoRun) playSteps(ctx context.Context) error {
+	acts := []demoStep{
 		{"start Kubernetes " + Version("k8s.io/kubernetes") + ", an AWS and the controller, in one sandbox", s.start},
 		{"apply an EC2NodeClass, a NodePool and a Deployment, as kubectl apply does", s.apply},
 		{fmt.Sprintf("kubectl scale deployment inflate --replicas=%d: pods that wait get nodes", s.Replicas), s.scaleUp},
-		{"EC2 takes a spot instance back: its pods move before the two minutes are over", s.interrupt},
-		{fmt.Sprintf("%d pods come and go again: those that stay move together, and nodes go", 2*s.Replicas), s.consolidate},
+		{"EC2 takes a spot instance back: its pods move before the two minutes are over", s.interruptSpotNode},
+		{fmt.Sprintf("%d pods come and go again: those that stay move together, and nodes go", 2*s.Replicas), s.consolidateNodes},
 		{"kubectl scale deployment inflate --replicas=0: empty nodes are removed", s.scaleDown},
 	}
 	for i, a := range acts {
-		s.say("\n[%d/%d] %s", i+1, len(acts), a.title)
+		s.printLine("\n[%d/%d] %s", i+1, len(acts), a.title)
 		began := time.Now()
 		result, err := a.run(ctx)
-		s.live.end()
+		s.live.finishLine()
 		if err == nil {
 			err = s.stillWell()
 		}
@@ -112,13 +112,13 @@ func (s *show) play(ctx context.Context) error {
 			return fmt.Errorf("step %d does not hold (%s): %w", i+1, a.title, err)
 		}
 		s.done = append(s.done, outcome{title: a.title, result: result, took: time.Since(began)})
-		s.say("      %s, in %s", result, seconds(time.Since(began)))
+		s.printLine("      %s, in %s", result, formatSeconds(time.Since(began)))
 	}
 	return nil
 }
 
 // stillWell says what broke in the background: an invariant, the controller, the sandbox.
-func (s *show) stillWell() error {
+func (s *demoRun) stillWell() error {
 	if s.checker != nil {
 		if found := s.checker.Violations(); len(found) > 0 {
 			return found[0]
@@ -137,8 +137,8 @@ func (s *show) stillWell() error {
 	}
 }
 
-// leave stops everything, last things first.
-func (s *show) leave() error {
+// stopAll stops everything, last things first.
+func (s *demoRun) stopAll() error {
 	var errs []error
 	for _, stop := range slices.Backward(s.stops) {
 		errs = append(errs, stop())
@@ -146,18 +146,18 @@ func (s *show) leave() error {
 	return errors.Join(errs...)
 }
 
-// onLeave has something stopped at the end.
-func (s *show) onLeave(stop func() error) { s.stops = append(s.stops, sync.OnceValue(stop)) }
+// onStop has something stopped at the end.
+func (s *demoRun) onStop(stop func() error) { s.stops = append(s.stops, sync.OnceValue(stop)) }
 
-func (s *show) summary(took time.Duration) {
-	s.say("\nAll steps held, in %s. No process and no file is left.\n", seconds(took))
+func (s *demoRun) printSummary(took time.Duration) {
+	s.printLine("\nAll steps held, in %s. No process and no file is left.\n", formatSeconds(took))
 	table := tabwriter.NewWriter(s.Out, 0, 0, 3, ' ', 0)
 	for i, o := range s.done {
 		title, _, _ := strings.Cut(o.title, ":")
-		fmt.Fprintf(table, "  %d\t%s\t%s\t%s\n", i+1, title, seconds(o.took), o.result)
+		fmt.Fprintf(table, "  %d\t%s\t%s\t%s\n", i+1, title, formatSeconds(o.took), o.result)
 	}
 	_ = table.Flush() // the reader is gone; nothing to do about it
-	s.say(`
+	s.printLine(`
 All the time it was checked that no instance was paid for twice or forgotten, that finalizers outlive their
 instances, that no protected pod was removed, and that nothing runs hot (G1 to G13 of the failure modes).
 
@@ -170,9 +170,9 @@ and old manifests made new:
   bin/dovetail convert -f examples/seeds/s-075.yaml`)
 }
 
-func (s *show) say(format string, args ...any) { fmt.Fprintf(s.Out, format+"\n", args...) }
+func (s *demoRun) printLine(format string, args ...any) { fmt.Fprintf(s.Out, format+"\n", args...) }
 
-func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
+func formatSeconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
 
 // Version returns the version of a module in this binary, such as v1.37.1.
 func Version(module string) string {

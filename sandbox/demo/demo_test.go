@@ -29,18 +29,18 @@ func TestSceneInOneLine(t *testing.T) {
 	t.Parallel()
 	going := newClaim("d", "Launched")
 	going.DeletionTimestamp = &metav1.Time{}
-	n := &scene{
+	n := &clusterView{
 		pods:   []corev1.Pod{{Status: corev1.PodStatus{Phase: corev1.PodRunning}}, {Status: corev1.PodStatus{Phase: corev1.PodPending}}},
 		claims: []karpv1.NodeClaim{newClaim("a"), newClaim("b", "Launched", "Registered", "Initialized"), newClaim("c", "Launched"), going},
 		prices: map[string]float64{"b": 0.1, "c": 0.0234},
 	}
-	if got, want := n.line(), "pods: 1 of 2 run   nodes: 1 requested, 1 launched, 1 ready, 1 terminating   $0.1234/h"; got != want {
+	if got, want := n.summaryLine(), "pods: 1 of 2 run   nodes: 1 requested, 1 launched, 1 ready, 1 terminating   $0.1234/h"; got != want {
 		t.Errorf("line %q, want %q", got, want)
 	}
 	if n.ready() {
 		t.Error("ready although one is not")
 	}
-	if got, want := (&scene{}).line(), "pods: 0 of 0 run   nodes: none   $0.0000/h"; got != want {
+	if got, want := (&clusterView{}).summaryLine(), "pods: 0 of 0 run   nodes: none   $0.0000/h"; got != want {
 		t.Errorf("line %q, want %q", got, want)
 	}
 }
@@ -60,10 +60,10 @@ func TestLiveLine(t *testing.T) {
 			var out bytes.Buffer
 			l := &liveLine{out: &out, terminal: tc.terminal}
 			for i, text := range []string{"one", "one", "two"} {
-				l.show(time.Duration(i+1)*time.Second, text)
+				l.updateLine(time.Duration(i+1)*time.Second, text)
 			}
-			l.end()
-			l.end()
+			l.finishLine()
+			l.finishLine()
 			if got := out.String(); got != tc.want {
 				t.Errorf("%q, want %q", got, tc.want)
 			}
@@ -87,8 +87,8 @@ func TestPlansAreReadFromTheLog(t *testing.T) {
 	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := &show{controller: &world.Controller{Log: file}}
-	if got, want := s.plans(), (plans{count: 2, price: 0.4, bound: 0.25}); got != want {
+	s := &demoRun{controller: &world.Controller{Log: file}}
+	if got, want := s.loggedPlans(), (plans{count: 2, price: 0.4, bound: 0.25}); got != want {
 		t.Errorf("plans %+v, want %+v", got, want)
 	}
 }
@@ -105,8 +105,8 @@ func TestMovesAreReadFromTheLog(t *testing.T) {
 	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := &show{controller: &world.Controller{Log: file}}
-	if got, want := s.moves(), (moves{pods: 5, bound: 0.3}); got != want {
+	s := &demoRun{controller: &world.Controller{Log: file}}
+	if got, want := s.loggedMoves(), (moves{pods: 5, bound: 0.3}); got != want {
 		t.Errorf("moves %+v, want %+v", got, want)
 	}
 }
@@ -116,9 +116,9 @@ func TestAtRest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		well := true
-		rest := (&show{}).atRest(func(*scene) bool { return well })
-		one, two := &scene{claims: []karpv1.NodeClaim{newClaim("a")}}, &scene{claims: []karpv1.NodeClaim{newClaim("a"), newClaim("b")}}
-		at := func(n *scene, holds, want bool) {
+		rest := (&demoRun{}).atRest(func(*clusterView) bool { return well })
+		one, two := &clusterView{claims: []karpv1.NodeClaim{newClaim("a")}}, &clusterView{claims: []karpv1.NodeClaim{newClaim("a"), newClaim("b")}}
+		at := func(n *clusterView, holds, want bool) {
 			t.Helper()
 			well = holds
 			if got := rest(n); got != want {
@@ -138,7 +138,7 @@ func TestAtRest(t *testing.T) {
 // Every node keeps a pod before one keeps two.
 func TestGoers(t *testing.T) {
 	t.Parallel()
-	n := &scene{}
+	n := &clusterView{}
 	for i, node := range []string{"a", "a", "a", "b", "c", "c"} {
 		p := corev1.Pod{}
 		p.Name, p.Spec.NodeName = fmt.Sprint(i), node
@@ -146,7 +146,7 @@ func TestGoers(t *testing.T) {
 	}
 	for stay, want := range map[int]int{0: 6, 3: 3, 4: 2, 6: 0, 9: 0} {
 		left := map[string]int{"a": 3, "b": 1, "c": 2}
-		goers := n.goers(stay)
+		goers := n.surplusPods(stay)
 		for _, p := range goers {
 			left[p.Spec.NodeName]--
 		}

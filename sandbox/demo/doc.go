@@ -3,6 +3,6 @@
 // checked, so the demo is a test too.
 //
 // It uses what a user has: manifests, kubectl scale, the objects, the log of the controller. Only prices
-// and the interruption come from the emulated account. Enter at Run; acts.go is what to change when there
+// and the interruption come from the emulated account. Start reading at Run; steps.go is what to change when there
 // is more to show.
 package demo

@@ -16,8 +16,8 @@ type liveLine struct {
 	open     bool // the line on the terminal has no end yet
 }
 
-// show writes the line if it says something new, with the time since an act began.
-func (l *liveLine) show(since time.Duration, text string) {
+// updateLine writes the line if it says something new, with the time since an act began.
+func (l *liveLine) updateLine(since time.Duration, text string) {
 	switch {
 	case l.terminal:
 		fmt.Fprintf(l.out, "\r\x1b[K      %6.1f s  %s", since.Seconds(), text)
@@ -28,8 +28,8 @@ func (l *liveLine) show(since time.Duration, text string) {
 	l.last = text
 }
 
-// end finishes the line, so that others can be written.
-func (l *liveLine) end() {
+// finishLine finishes the line, so that others can be written.
+func (l *liveLine) finishLine() {
 	if l.open {
 		fmt.Fprintln(l.out)
 	}

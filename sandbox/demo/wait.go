@@ -20,9 +20,9 @@ import (
 // glance is how often the scene is looked at. People do not see more.
 const glance = 250 * time.Millisecond
 
-// await looks again and again until something holds. The text says how it is, for the message when time
+// waitUntil looks again and again until something holds. The text says how it is, for the message when time
 // is up. What fails in the background ends it at once.
-func (s *show) await(ctx context.Context, limit time.Duration, what string, holds func(context.Context) (bool, string, error)) error {
+func (s *demoRun) waitUntil(ctx context.Context, limit time.Duration, what string, holds func(context.Context) (bool, string, error)) error {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
 	ticker := time.NewTicker(glance)
@@ -40,40 +40,40 @@ func (s *show) await(ctx context.Context, limit time.Duration, what string, hold
 			return ctx.Err()
 		case <-ticker.C:
 		case <-deadline.C:
-			s.live.end()
-			return fmt.Errorf("not within %s: %s\n%s%s", limit, what, indent(now), s.complaints(ctx))
+			s.live.finishLine()
+			return fmt.Errorf("not within %s: %s\n%s%s", limit, what, indentText(now), s.controllerComplaints(ctx))
 		}
 	}
 }
 
-// follow waits for a scene, and shows what happens meanwhile.
-func (s *show) follow(ctx context.Context, limit time.Duration, what string, holds func(*scene) bool) (*scene, error) {
+// waitForView waits for a scene, and shows what happens meanwhile.
+func (s *demoRun) waitForView(ctx context.Context, limit time.Duration, what string, holds func(*clusterView) bool) (*clusterView, error) {
 	began := time.Now()
-	var now *scene
-	err := s.await(ctx, limit, what, func(ctx context.Context) (bool, string, error) {
+	var now *clusterView
+	err := s.waitUntil(ctx, limit, what, func(ctx context.Context) (bool, string, error) {
 		var err error
-		if now, err = s.look(ctx); err != nil {
+		if now, err = s.readClusterView(ctx); err != nil {
 			return false, "", err
 		}
-		s.live.show(time.Since(began), now.line())
-		return holds(now), now.troubles(), nil
+		s.live.updateLine(time.Since(began), now.summaryLine())
+		return holds(now), now.unreadyClaims(), nil
 	})
 	return now, err
 }
 
-// troubles are the claims that are not ready, with their conditions.
-func (n *scene) troubles() string {
-	text := []string{n.line() + "\n"}
+// unreadyClaims are the claims that are not ready, with their conditions.
+func (n *clusterView) unreadyClaims() string {
+	text := []string{n.summaryLine() + "\n"}
 	for i := range n.claims {
-		if c := &n.claims[i]; stage(c) != "ready" {
+		if c := &n.claims[i]; claimStage(c) != "ready" {
 			text = append(text, sayConditions("NodeClaim "+c.Name, c.Status.Conditions))
 		}
 	}
 	return strings.Join(text, "")
 }
 
-// complaints are what the controller said last about pods that it cannot place, and its last errors.
-func (s *show) complaints(ctx context.Context) string {
+// controllerComplaints are what the controller said last about pods that it cannot place, and its last errors.
+func (s *demoRun) controllerComplaints(ctx context.Context) string {
 	var text strings.Builder
 	var events eventsv1.EventList
 	if err := s.kube.List(ctx, &events); err == nil {
@@ -106,8 +106,8 @@ type plans struct {
 	bound float64 // no plan for the pods costs less; of several, each is a bound for all pods, so the largest counts
 }
 
-// plans reads the log.
-func (s *show) plans() plans {
+// loggedPlans reads the log.
+func (s *demoRun) loggedPlans() plans {
 	var made plans
 	_ = s.readLog(func(line map[string]any) { // without a log there is no plan either
 		if line["message"] != "computed new nodeclaim(s) to fit pod(s)" {
@@ -130,8 +130,8 @@ type moves struct {
 	bound float64 // no cluster for the pods costs less; of several, the last counts
 }
 
-// moves reads the log.
-func (s *show) moves() moves {
+// loggedMoves reads the log.
+func (s *demoRun) loggedMoves() moves {
 	var made moves
 	_ = s.readLog(func(line map[string]any) { // without a log nothing was moved
 		if line["message"] != "disrupting node(s)" || line["reason"] != "underutilized" {
@@ -148,7 +148,7 @@ func (s *show) moves() moves {
 }
 
 // readLog reads the log of the controller, a line at a time.
-func (s *show) readLog(each func(map[string]any)) error {
+func (s *demoRun) readLog(each func(map[string]any)) error {
 	file, err := os.Open(s.controller.Log)
 	if err != nil {
 		return err
@@ -179,7 +179,7 @@ func sayConditions(name string, list []metav1.Condition) string {
 	return text.String()
 }
 
-func indent(text string) string {
+func indentText(text string) string {
 	var out strings.Builder
 	for line := range strings.Lines(text) {
 		out.WriteString("  " + line)

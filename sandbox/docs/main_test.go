@@ -50,7 +50,7 @@ func run(m *testing.M) (code int, err error) {
 			return 1, err
 		}
 	}
-	if err := clone(programs); err != nil {
+	if err := linkClone(programs); err != nil {
 		return 1, err
 	}
 	aws, err := awscli.Install(ctx, filepath.Join(reader.clone, "bin"))
@@ -63,12 +63,12 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, reader.world.Stop()) }()
-	reader.env = environment(dir)
+	reader.env = cleanEnvironment(dir)
 	return m.Run(), nil
 }
 
-// clone makes the folder: links to what is in the repository, and a bin of its own.
-func clone(programs map[harness.Program]string) error {
+// linkClone makes the folder: links to what is in the repository, and a bin of its own.
+func linkClone(programs map[harness.Program]string) error {
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {
 		return err
@@ -100,8 +100,8 @@ esac`,
 	return err
 }
 
-// environment is that of the caller without what could lead a client elsewhere, and with an empty home.
-func environment(dir string) []string {
+// cleanEnvironment is that of the caller without what could lead a client elsewhere, and with an empty home.
+func cleanEnvironment(dir string) []string {
 	var env []string
 	for _, v := range os.Environ() {
 		name, _, _ := strings.Cut(v, "=")

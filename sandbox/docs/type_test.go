@@ -53,7 +53,7 @@ func (p page) typeIn(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "bash", "-c", p.script(dir, passages))
+	cmd := exec.CommandContext(ctx, "bash", "-c", p.bashScript(dir, passages))
 	cmd.Dir, cmd.Env, cmd.WaitDelay = reader.clone, reader.env, time.Second
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // what runs in the background ends with it
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
@@ -73,8 +73,8 @@ func (p page) typeIn(t *testing.T) {
 	}
 }
 
-// script is what bash runs: each passage with a file for its output.
-func (p page) script(dir string, passages []passage) string {
+// bashScript is what bash runs: each passage with a file for its output.
+func (p page) bashScript(dir string, passages []passage) string {
 	var b strings.Builder
 	b.WriteString("set -euo pipefail\n")
 	fmt.Fprintf(&b, "finish() {\ncode=$?\nset +e\nexec > %s/after 2>&1\nkill $(jobs -p) 2> /dev/null\n%s\nexit $code\n}\ntrap finish EXIT\n", dir, p.after)
@@ -116,7 +116,7 @@ func compare(shown []string, out string) string {
 		if want == "" || want == "…" {
 			continue
 		}
-		for at < len(lines) && !fits(want, strings.Join(strings.Fields(lines[at]), " ")) {
+		for at < len(lines) && !matchesPattern(want, strings.Join(strings.Fields(lines[at]), " ")) {
 			at++
 		}
 		if at == len(lines) {
@@ -127,8 +127,8 @@ func compare(shown []string, out string) string {
 	return ""
 }
 
-// fits tells whether a line has the parts of a pattern in their order.
-func fits(pattern, line string) bool {
+// matchesPattern tells whether a line has the parts of a pattern in their order.
+func matchesPattern(pattern, line string) bool {
 	parts := strings.Split(pattern, "…")
 	for i, part := range parts {
 		at := strings.Index(line, part)

@@ -19,8 +19,8 @@ func newAddresses() *addresses {
 	return &addresses{next: netip.AddrFrom4([4]byte{10, 128, 0, 1}), used: map[netip.Addr]types.UID{}}
 }
 
-// note keeps the address of a pod that has one.
-func (a *addresses) note(p *corev1.Pod) {
+// recordAddress keeps the address of a pod that has one.
+func (a *addresses) recordAddress(p *corev1.Pod) {
 	if p.Spec.HostNetwork || p.Status.PodIP == "" {
 		return
 	}
@@ -46,9 +46,9 @@ func (a *addresses) release(p *corev1.Pod) {
 	}
 }
 
-// take returns a free address and reserves it. Addresses go round, so that one just given back is not
+// takeFreeAddress returns a free address and reserves it. Addresses go round, so that one just given back is not
 // given out again at once.
-func (a *addresses) take(uid types.UID) string {
+func (a *addresses) takeFreeAddress(uid types.UID) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for {

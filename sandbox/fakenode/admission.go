@@ -33,9 +33,9 @@ func newRoom() *room {
 	return &room{held: map[string]map[types.UID]corev1.ResourceList{}, told: map[types.UID]bool{}}
 }
 
-// refuse reports whether a pod is refused for the first time. The write of that is seen later, and until then the pod
+// markRefused reports whether a pod is refused for the first time. The write of that is seen later, and until then the pod
 // looks as if it were still to be judged.
-func (r *room) refuse(p *corev1.Pod) (first bool) {
+func (r *room) markRefused(p *corev1.Pod) (first bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	first = !r.told[p.UID]
@@ -50,8 +50,8 @@ func podRequests(p *corev1.Pod) corev1.ResourceList {
 	return requests
 }
 
-// hold keeps the place of a pod that runs, whether there is room or not.
-func (r *room) hold(p *corev1.Pod) {
+// holdPlace keeps the place of a pod that runs, whether there is room or not.
+func (r *room) holdPlace(p *corev1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.holdLocked(p.Spec.NodeName, p.UID, podRequests(p))
@@ -75,9 +75,9 @@ func (r *room) release(p *corev1.Pod) {
 	}
 }
 
-// take gives a pod its place, or says for want of what it has none. A pod that has a place keeps it
+// takePlace gives a pod its place, or says for want of what it has none. A pod that has a place keeps it
 // unless more is wanted for it.
-func (r *room) take(p *corev1.Pod, requests, allocatable corev1.ResourceList) *shortage {
+func (r *room) takePlace(p *corev1.Pod, requests, allocatable corev1.ResourceList) *shortage {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	used := corev1.ResourceList{}
@@ -141,13 +141,13 @@ func findShortage(requests, used, allocatable corev1.ResourceList) *shortage {
 	return nil
 }
 
-// admit does what a kubelet does when it first sees a pod that was bound to its node.
-func (s *Simulator) admit(ctx context.Context, p *corev1.Pod, m machine) (*refusal, error) {
+// admitPod does what a kubelet does when it first sees a pod that was bound to its node.
+func (s *Simulator) admitPod(ctx context.Context, p *corev1.Pod, m machine) (*refusal, error) {
 	if s.room.has(p) {
 		return nil, nil
 	}
 	n, err := s.nodes.Get(p.Spec.NodeName)
-	if err == nil && misplaced(p, n) != nil {
+	if err == nil && whyMisplaced(p, n) != nil {
 		// The scheduler may have seen a newer Node than the one here: ask before saying no.
 		n, err = s.Client.CoreV1().Nodes().Get(ctx, p.Spec.NodeName, metav1.GetOptions{})
 	}
@@ -157,17 +157,17 @@ func (s *Simulator) admit(ctx context.Context, p *corev1.Pod, m machine) (*refus
 	case err != nil:
 		return nil, err
 	}
-	if r := misplaced(p, n); r != nil {
+	if r := whyMisplaced(p, n); r != nil {
 		return r, nil
 	}
-	if short := s.room.take(p, podRequests(p), m.allocatable); short != nil {
+	if short := s.room.takePlace(p, podRequests(p), m.allocatable); short != nil {
 		return &refusal{reason: "OutOf" + string(short.name), message: short.String()}, nil
 	}
 	return nil, nil
 }
 
-// misplaced says whether a node is not for a pod: by its labels, or by a taint that would evict.
-func misplaced(p *corev1.Pod, n *corev1.Node) *refusal {
+// whyMisplaced says whether a node is not for a pod: by its labels, or by a taint that would evict.
+func whyMisplaced(p *corev1.Pod, n *corev1.Node) *refusal {
 	if matches, err := nodeaffinity.GetRequiredNodeAffinity(p).Match(n); err == nil && !matches {
 		return &refusal{reason: "NodeAffinity", message: "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"}
 	}
@@ -182,9 +182,9 @@ func (r refusal) status() map[string]any {
 	return map[string]any{"phase": corev1.PodFailed, "reason": r.reason, "message": "Pod was rejected: " + r.message}
 }
 
-// resize does what a kubelet does about a running pod whose requests were changed: it gives what it
+// resizePod does what a kubelet does about a running pod whose requests were changed: it gives what it
 // has room for, else it says that it will not, or not yet.
-func (s *Simulator) resize(ctx context.Context, p *corev1.Pod, m machine, now metav1.Time) (changed bool, err error) {
+func (s *Simulator) resizePod(ctx context.Context, p *corev1.Pod, m machine, now metav1.Time) (changed bool, err error) {
 	alone := p.DeepCopy()
 	alone.Status.ContainerStatuses = nil
 	requests := podRequests(alone)
@@ -192,12 +192,12 @@ func (s *Simulator) resize(ctx context.Context, p *corev1.Pod, m machine, now me
 	short := findShortage(requests, nil, m.allocatable)
 	if short != nil {
 		pending.Reason, pending.Message = corev1.PodReasonInfeasible, strings.Replace(short.String(), "resource:", "capacity:", 1)
-	} else if short = s.room.take(p, requests, m.allocatable); short != nil {
+	} else if short = s.room.takePlace(p, requests, m.allocatable); short != nil {
 		pending.Reason, pending.Message = corev1.PodReasonDeferred, short.String()
 	}
 	if short == nil {
 		return true, s.patchPod(ctx, p, map[string]any{
-			"containerStatuses": resized(p),
+			"containerStatuses": resizedStatuses(p),
 			"conditions":        []any{map[string]any{"$patch": "delete", "type": corev1.PodResizePending}},
 		})
 	}
@@ -209,21 +209,21 @@ func (s *Simulator) resize(ctx context.Context, p *corev1.Pod, m machine, now me
 	return true, s.patchPod(ctx, p, map[string]any{"conditions": []any{pending}})
 }
 
-// resized are the container statuses of a pod with what its specification now says.
-func resized(p *corev1.Pod) []corev1.ContainerStatus {
+// resizedStatuses are the container statuses of a pod with what its specification now says.
+func resizedStatuses(p *corev1.Pod) []corev1.ContainerStatus {
 	list := slices.Clone(p.Status.ContainerStatuses)
 	for i := range list {
 		for _, c := range p.Spec.Containers {
 			if c.Name == list[i].Name {
-				allocate(&list[i], c, nil)
+				setAllocated(&list[i], c, nil)
 			}
 		}
 	}
 	return list
 }
 
-// allocate writes down what a container was given: what it had before, else what it requests.
-func allocate(status *corev1.ContainerStatus, c corev1.Container, before []corev1.ContainerStatus) {
+// setAllocated writes down what a container was given: what it had before, else what it requests.
+func setAllocated(status *corev1.ContainerStatus, c corev1.Container, before []corev1.ContainerStatus) {
 	for _, b := range before {
 		if b.Name == c.Name {
 			status.AllocatedResources, status.Resources = b.AllocatedResources, b.Resources

@@ -49,7 +49,7 @@ func TestRoom(t *testing.T) {
 	full := list("cpu", "2", "pods", "10")
 	first, second := pod("first", "1500m"), pod("second", "1")
 	r := newRoom()
-	take := func(p *corev1.Pod) bool { return r.take(p, podRequests(p), full) == nil }
+	take := func(p *corev1.Pod) bool { return r.takePlace(p, podRequests(p), full) == nil }
 	if !take(first) || take(second) || r.has(second) {
 		t.Error("the first has its place, the second none")
 	}
@@ -60,7 +60,7 @@ func TestRoom(t *testing.T) {
 	if !take(second) || r.has(first) {
 		t.Error("the place is free again")
 	}
-	r.hold(first)
+	r.holdPlace(first)
 	if !r.has(first) {
 		t.Error("who runs has a place, room or not")
 	}
@@ -83,20 +83,20 @@ func TestBackOff(t *testing.T) {
 func TestConditionsPatch(t *testing.T) {
 	t.Parallel()
 	f := facts{wall: epoch}
-	have := conditions(f, true)
-	if got := conditionsPatch(have, conditions(f, true)); len(got) != 0 {
+	have := nodeConditions(f, true)
+	if got := conditionsPatch(have, nodeConditions(f, true)); len(got) != 0 {
 		t.Errorf("nothing changed, and %v is written", got)
 	}
-	if got := conditionsPatch(have, conditions(f, false)); len(got) != 1 {
+	if got := conditionsPatch(have, nodeConditions(f, false)); len(got) != 1 {
 		t.Errorf("one condition changed, and %v is written", got)
 	}
 	f.fault.Conditions = map[corev1.NodeConditionType]corev1.ConditionStatus{"KernelReady": "False", corev1.NodeDiskPressure: "True"}
-	broken := conditions(f, true)
+	broken := nodeConditions(f, true)
 	if got := conditionsPatch(have, broken); len(got) != 2 {
 		t.Errorf("two conditions changed, and %v is written", got)
 	}
 	f.fault.Conditions = nil
-	if got := conditionsPatch(broken, conditions(f, true)); len(got) != 2 {
+	if got := conditionsPatch(broken, nodeConditions(f, true)); len(got) != 2 {
 		t.Errorf("two conditions change back, and %v is written", got)
 	}
 }

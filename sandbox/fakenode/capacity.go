@@ -85,19 +85,19 @@ func Allocatable(machine, capacity corev1.ResourceList, c Config) corev1.Resourc
 			continue
 		}
 		if name == corev1.ResourceCPU {
-			left := q.MilliValue() - amount(c.KubeReserved, name, defaults, true) - amount(c.SystemReserved, name, 0, true)
+			left := q.MilliValue() - reservedAmount(c.KubeReserved, name, defaults, true) - reservedAmount(c.SystemReserved, name, 0, true)
 			out[name] = *resource.NewMilliQuantity(max(left, 0), resource.DecimalSI)
 			continue
 		}
-		left := q.Value() - amount(c.KubeReserved, name, defaults, false) - amount(c.SystemReserved, name, 0, false) -
+		left := q.Value() - reservedAmount(c.KubeReserved, name, defaults, false) - reservedAmount(c.SystemReserved, name, 0, false) -
 			evictionThreshold(name, q.Value(), c.EvictionHard)
 		out[name] = *resource.NewQuantity(max(left, 0), resource.BinarySI)
 	}
 	return out
 }
 
-// amount of a reservation, or what applies when it is not given.
-func amount(list map[string]string, name corev1.ResourceName, otherwise int64, milli bool) int64 {
+// reservedAmount of a reservation, or what applies when it is not given.
+func reservedAmount(list map[string]string, name corev1.ResourceName, otherwise int64, milli bool) int64 {
 	text, ok := list[string(name)]
 	if !ok {
 		return otherwise

@@ -16,8 +16,8 @@ func list(pairs ...string) corev1.ResourceList {
 	return out
 }
 
-// small is an m5.large.
-func small() corev1.ResourceList {
+// m5LargeCapacity is an m5.large.
+func m5LargeCapacity() corev1.ResourceList {
 	return list("cpu", "2", "memory", "8Gi", "pods", "29", "ephemeral-storage", "20Gi")
 }
 
@@ -40,43 +40,43 @@ func TestResources(t *testing.T) {
 	}{
 		"defaults": {
 			// memory: 8192 - (11*29+255) - 100 MiB; storage: 20Gi - 1Gi - 2Gi
-			machine: small(), config: Config{Family: AL2023},
-			wantCapacity: small(),
+			machine: m5LargeCapacity(), config: Config{Family: AL2023},
+			wantCapacity: m5LargeCapacity(),
 			wantAllowed:  list("cpu", "1930m", "memory", "7518Mi", "pods", "29", "ephemeral-storage", "17Gi"),
 		},
 		"memory that the machine keeps, in whole Ki": {
-			machine: small(), config: Config{Family: AL2023}, loss: 0.02,
+			machine: m5LargeCapacity(), config: Config{Family: AL2023}, loss: 0.02,
 			wantCapacity: list("cpu", "2", "memory", "8220835Ki", "pods", "29", "ephemeral-storage", "20Gi"),
 			wantAllowed:  list("cpu", "1930m", "memory", "7530659Ki", "pods", "29", "ephemeral-storage", "17Gi"),
 		},
 		"AL2023 reserves for the pods of the interfaces": {
-			machine: small(), config: Config{Family: AL2023, MaxPods: 110},
+			machine: m5LargeCapacity(), config: Config{Family: AL2023, MaxPods: 110},
 			wantCapacity: list("cpu", "2", "memory", "8Gi", "pods", "110", "ephemeral-storage", "20Gi"),
 			wantAllowed:  list("cpu", "1930m", "memory", "7518Mi", "pods", "110", "ephemeral-storage", "17Gi"),
 		},
 		"Bottlerocket for those it takes": {
-			machine: small(), config: Config{Family: Bottlerocket, MaxPods: 110},
+			machine: m5LargeCapacity(), config: Config{Family: Bottlerocket, MaxPods: 110},
 			wantCapacity: list("cpu", "2", "memory", "8Gi", "pods", "110", "ephemeral-storage", "20Gi"),
 			wantAllowed:  list("cpu", "1930m", "memory", "6627Mi", "pods", "110", "ephemeral-storage", "17Gi"),
 		},
 		"Windows takes 110, unless by core": {
-			machine: small(), config: Config{Family: Windows, PodsPerCore: 10},
+			machine: m5LargeCapacity(), config: Config{Family: Windows, PodsPerCore: 10},
 			wantCapacity: list("cpu", "2", "memory", "8Gi", "pods", "20", "ephemeral-storage", "20Gi"),
 			wantAllowed:  list("cpu", "1930m", "memory", "7617Mi", "pods", "20", "ephemeral-storage", "17Gi"),
 		},
 		"reservations replace by key": {
-			machine: small(),
+			machine: m5LargeCapacity(),
 			config: Config{
 				Family: AL2, KubeReserved: map[string]string{"cpu": "500m"},
 				SystemReserved: map[string]string{"cpu": "100m", "memory": "1Gi", "ephemeral-storage": "1Gi"},
 				EvictionHard:   map[string]string{"memory.available": "50%", "nodefs.available": "100%"},
 			},
-			wantCapacity: small(),
+			wantCapacity: m5LargeCapacity(),
 			wantAllowed:  list("cpu", "1400m", "memory", "2498Mi", "pods", "29", "ephemeral-storage", "18Gi"),
 		},
 		"never below nothing": {
-			machine: small(), config: Config{Family: AL2, KubeReserved: map[string]string{"cpu": "3", "memory": "9Gi", "ephemeral-storage": "1Ti"}},
-			wantCapacity: small(),
+			machine: m5LargeCapacity(), config: Config{Family: AL2, KubeReserved: map[string]string{"cpu": "3", "memory": "9Gi", "ephemeral-storage": "1Ti"}},
+			wantCapacity: m5LargeCapacity(),
 			wantAllowed:  list("cpu", "0", "memory", "0", "pods", "29", "ephemeral-storage", "0"),
 		},
 		"extended resources pass, zeroes do not": {
@@ -89,16 +89,16 @@ func TestResources(t *testing.T) {
 			t.Parallel()
 			capacity := Capacity(tc.machine, tc.config, tc.loss)
 			if !equality.Semantic.DeepEqual(capacity, tc.wantCapacity) {
-				t.Errorf("capacity\n got %v\nwant %v", text(capacity), text(tc.wantCapacity))
+				t.Errorf("capacity\n got %v\nwant %v", resourceTexts(capacity), resourceTexts(tc.wantCapacity))
 			}
 			if got := Allocatable(tc.machine, capacity, tc.config); !equality.Semantic.DeepEqual(got, tc.wantAllowed) {
-				t.Errorf("allocatable\n got %v\nwant %v", text(got), text(tc.wantAllowed))
+				t.Errorf("allocatable\n got %v\nwant %v", resourceTexts(got), resourceTexts(tc.wantAllowed))
 			}
 		})
 	}
 }
 
-func text(l corev1.ResourceList) map[corev1.ResourceName]string {
+func resourceTexts(l corev1.ResourceList) map[corev1.ResourceName]string {
 	out := map[corev1.ResourceName]string{}
 	for name, q := range l {
 		out[name] = q.String()

@@ -51,46 +51,46 @@ type step struct {
 	againWall   time.Duration
 }
 
-// own says whether the Node that is there is that of the instance.
-func (f facts) own() bool { return belongs(f.node, f.instance) }
+// ownsNode says whether the Node that is there is that of the instance.
+func (f facts) ownsNode() bool { return belongsToInstance(f.node, f.instance) }
 
-// belongs goes by the provider id, and before there is one by the annotation.
-func belongs(n *corev1.Node, i Instance) bool {
+// belongsToInstance goes by the provider id, and before there is one by the annotation.
+func belongsToInstance(n *corev1.Node, i Instance) bool {
 	if n == nil {
 		return false
 	}
 	return n.Spec.ProviderID == providerID(i) || n.Spec.ProviderID == "" && n.Annotations[SimulatedAnnotation] == i.ID
 }
 
-// sooner is the earlier of two times, of which the zero one is never.
-func sooner(a, b time.Time) time.Time {
+// earlierTime is the earlier of two times, of which the zero one is never.
+func earlierTime(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
 	}
 	return a
 }
 
-// decide is pure: the same facts give the same step.
-func (o Options) decide(f facts) step {
+// decideStep is pure: the same facts give the same step.
+func (o Options) decideStep(f facts) step {
 	switch {
 	case !f.present || f.instance.State == stateTerminated:
-		return o.decideGone(f)
+		return o.decideForMissingInstance(f)
 	case f.instance.State != stateRunning || f.instance.Running.IsZero():
 		return step{why: "the instance is " + f.instance.State}
-	case f.joined || f.own():
+	case f.joined || f.ownsNode():
 		return o.decideJoined(f)
 	}
 	return o.decideJoin(f)
 }
 
-func (o Options) decideGone(f facts) step {
+func (o Options) decideForMissingInstance(f facts) step {
 	s := step{why: "the instance is terminated"}
 	switch {
-	case !f.own() && f.twin == nil:
+	case !f.ownsNode() && f.twin == nil:
 		s.forget = !f.present
-	case o.KeepNodes || f.own() && f.node.Annotations[SimulatedAnnotation] == "":
+	case o.KeepNodes || f.ownsNode() && f.node.Annotations[SimulatedAnnotation] == "":
 		s.forget = !f.present
-	case f.own() && f.node.DeletionTimestamp != nil: // others have a finalizer on it
+	case f.ownsNode() && f.node.DeletionTimestamp != nil: // others have a finalizer on it
 	case f.now.Before(f.goneAt.Add(o.DeleteAfter)):
 		s.again = f.goneAt.Add(o.DeleteAfter)
 	default:
@@ -142,7 +142,7 @@ func (o Options) decideJoined(f facts) step {
 	case f.node == nil:
 		s.why, s.heartbeat = "its Node was deleted; a kubelet registers only once", false
 		return s
-	case !f.own():
+	case !f.ownsNode():
 		return step{why: "its Node is now that of " + f.node.Spec.ProviderID}
 	}
 	s.twin = f.fault.JoinTwice
@@ -152,7 +152,7 @@ func (o Options) decideJoined(f facts) step {
 		s.csiNode = !f.csiNode
 	}
 	if at := f.joinedAt.Add(f.fault.ProviderIDLate); f.node.Spec.ProviderID == "" && f.now.Before(at) {
-		s.again = sooner(s.again, at)
+		s.again = earlierTime(s.again, at)
 	} else {
 		s.identify = f.node.Spec.ProviderID == ""
 	}
@@ -183,12 +183,12 @@ func (o Options) decideReady(f facts, s step) step {
 		readyAt = f.joinedAt
 	}
 	if f.now.Before(readyAt) {
-		s.why, s.again = "registered, not Ready yet", sooner(s.again, readyAt)
+		s.why, s.again = "registered, not Ready yet", earlierTime(s.again, readyAt)
 		return s
 	}
 	s.ready = true
 	if taintsAt := readyAt.Add(o.StartupTime + f.fault.StartupTaintsLate); f.now.Before(taintsAt) {
-		s.again = sooner(s.again, taintsAt)
+		s.again = earlierTime(s.again, taintsAt)
 	} else {
 		s.dropStartup = true
 	}

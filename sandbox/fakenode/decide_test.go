@@ -12,8 +12,8 @@ import (
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// booted is an instance that may register now.
-func booted() facts {
+// bootedFacts is an instance that may register now.
+func bootedFacts() facts {
 	return facts{
 		instance: Instance{ID: "i-1", Zone: "a", PrivateDNS: "one", State: stateRunning, Running: epoch, Profile: "p"},
 		config:   Config{Cluster: "demo"}, present: true, mayJoin: true,
@@ -21,8 +21,8 @@ func booted() facts {
 	}
 }
 
-func registered() facts {
-	f := booted()
+func registeredFacts() facts {
+	f := bootedFacts()
 	f.joined, f.seen, f.csiNode, f.joinedAt = true, true, true, f.now
 	f.node = &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "one", Annotations: map[string]string{SimulatedAnnotation: "i-1"}},
@@ -32,7 +32,7 @@ func registered() facts {
 	return f
 }
 
-func change(f facts, edit func(*facts)) facts {
+func changeFacts(f facts, edit func(*facts)) facts {
 	edit(&f)
 	return f
 }
@@ -45,92 +45,92 @@ func TestDecide(t *testing.T) {
 		want  step
 		why   string // part of the reason; the rest of the step is compared
 	}{
-		"pending":          {facts: change(booted(), func(f *facts) { f.instance.State = "pending" }), why: "is pending"},
-		"stopping":         {facts: change(registered(), func(f *facts) { f.instance.State = "stopping" }), why: "is stopping"},
-		"booting":          {facts: change(booted(), func(f *facts) { f.now = at(19) }), want: step{again: at(20)}, why: "boots until 2026-01-02T03:04:25Z"},
-		"booted":           {facts: booted(), want: step{register: true, alive: true}, why: "registers"},
-		"late":             {facts: change(booted(), func(f *facts) { f.fault.JoinLate = time.Minute }), want: step{again: at(80)}, why: "boots until"},
-		"no user data":     {facts: change(booted(), func(f *facts) { f.configErr = errors.New("no data") }), why: "no data"},
-		"another cluster":  {facts: change(booted(), func(f *facts) { f.config.Cluster = "x" }), why: `"x"`},
-		"no name":          {facts: change(booted(), func(f *facts) { f.instance.PrivateDNS = "" }), why: "no private DNS name"},
-		"not admitted":     {facts: change(booted(), func(f *facts) { f.mayJoin = false }), want: step{refused: true}, why: `profile "p"`},
-		"never joins":      {facts: change(booted(), func(f *facts) { f.fault.NeverJoin = true }), why: "fault"},
-		"dead before":      {facts: change(booted(), func(f *facts) { f.fault.Dead = true }), why: "dead"},
-		"a static node":    {facts: change(booted(), func(f *facts) { f.static, f.config, f.mayJoin = true, Config{}, false }), want: step{register: true, alive: true}, why: "registers"},
-		"the name is used": {facts: change(registered(), func(f *facts) { f.joined = false; f.node.Spec.ProviderID = "aws:///a/i-0" }), want: step{againWall: time.Second}, why: "aws:///a/i-0"},
-		"registered":       {facts: change(registered(), func(f *facts) { f.now = at(21) }), want: step{alive: true, heartbeat: true, again: at(22)}, why: "not Ready yet"},
-		"not yet seen":     {facts: change(registered(), func(f *facts) { f.node, f.seen = nil, false }), why: "not Ready yet"},
-		"ready":            {facts: change(registered(), func(f *facts) { f.now = at(23) }), want: step{alive: true, heartbeat: true, ready: true, again: at(24)}},
-		"settled":          {facts: registered(), want: step{alive: true, heartbeat: true, ready: true, dropStartup: true}},
+		"pending":          {facts: changeFacts(bootedFacts(), func(f *facts) { f.instance.State = "pending" }), why: "is pending"},
+		"stopping":         {facts: changeFacts(registeredFacts(), func(f *facts) { f.instance.State = "stopping" }), why: "is stopping"},
+		"booting":          {facts: changeFacts(bootedFacts(), func(f *facts) { f.now = at(19) }), want: step{again: at(20)}, why: "boots until 2026-01-02T03:04:25Z"},
+		"booted":           {facts: bootedFacts(), want: step{register: true, alive: true}, why: "registers"},
+		"late":             {facts: changeFacts(bootedFacts(), func(f *facts) { f.fault.JoinLate = time.Minute }), want: step{again: at(80)}, why: "boots until"},
+		"no user data":     {facts: changeFacts(bootedFacts(), func(f *facts) { f.configErr = errors.New("no data") }), why: "no data"},
+		"another cluster":  {facts: changeFacts(bootedFacts(), func(f *facts) { f.config.Cluster = "x" }), why: `"x"`},
+		"no name":          {facts: changeFacts(bootedFacts(), func(f *facts) { f.instance.PrivateDNS = "" }), why: "no private DNS name"},
+		"not admitted":     {facts: changeFacts(bootedFacts(), func(f *facts) { f.mayJoin = false }), want: step{refused: true}, why: `profile "p"`},
+		"never joins":      {facts: changeFacts(bootedFacts(), func(f *facts) { f.fault.NeverJoin = true }), why: "fault"},
+		"dead before":      {facts: changeFacts(bootedFacts(), func(f *facts) { f.fault.Dead = true }), why: "dead"},
+		"a static node":    {facts: changeFacts(bootedFacts(), func(f *facts) { f.static, f.config, f.mayJoin = true, Config{}, false }), want: step{register: true, alive: true}, why: "registers"},
+		"the name is used": {facts: changeFacts(registeredFacts(), func(f *facts) { f.joined = false; f.node.Spec.ProviderID = "aws:///a/i-0" }), want: step{againWall: time.Second}, why: "aws:///a/i-0"},
+		"registered":       {facts: changeFacts(registeredFacts(), func(f *facts) { f.now = at(21) }), want: step{alive: true, heartbeat: true, again: at(22)}, why: "not Ready yet"},
+		"not yet seen":     {facts: changeFacts(registeredFacts(), func(f *facts) { f.node, f.seen = nil, false }), why: "not Ready yet"},
+		"ready":            {facts: changeFacts(registeredFacts(), func(f *facts) { f.now = at(23) }), want: step{alive: true, heartbeat: true, ready: true, again: at(24)}},
+		"settled":          {facts: registeredFacts(), want: step{alive: true, heartbeat: true, ready: true, dropStartup: true}},
 		"of an earlier run": {
-			facts: change(registered(), func(f *facts) { f.joined, f.joinedAt = false, time.Time{} }),
+			facts: changeFacts(registeredFacts(), func(f *facts) { f.joined, f.joinedAt = false, time.Time{} }),
 			want:  step{alive: true, heartbeat: true, ready: true, dropStartup: true, adopt: true},
 		},
 		"startup taints stay": {
-			facts: change(registered(), func(f *facts) { f.fault.StartupTaintsLate = time.Hour }),
+			facts: changeFacts(registeredFacts(), func(f *facts) { f.fault.StartupTaintsLate = time.Hour }),
 			want:  step{alive: true, heartbeat: true, ready: true, again: at(24 + 3600)},
 		},
-		"never ready": {facts: change(registered(), func(f *facts) { f.fault.NeverReady = true }), want: step{alive: true, heartbeat: true}, why: "never Ready"},
+		"never ready": {facts: changeFacts(registeredFacts(), func(f *facts) { f.fault.NeverReady = true }), want: step{alive: true, heartbeat: true}, why: "never Ready"},
 		"flaps down": {
-			facts: change(registered(), func(f *facts) { f.fault.Flap = 10 * time.Second; f.flapping = at(-3) }),
+			facts: changeFacts(registeredFacts(), func(f *facts) { f.fault.Flap = 10 * time.Second; f.flapping = at(-3) }),
 			want:  step{alive: true, heartbeat: true, dropStartup: true, againWall: 7 * time.Second}, why: "flaps",
 		},
 		"flaps up": {
-			facts: change(registered(), func(f *facts) { f.fault.Flap = 10 * time.Second; f.flapping = at(-13) }),
+			facts: changeFacts(registeredFacts(), func(f *facts) { f.fault.Flap = 10 * time.Second; f.flapping = at(-13) }),
 			want:  step{alive: true, heartbeat: true, ready: true, dropStartup: true, againWall: 7 * time.Second},
 		},
 		"joins twice": {
-			facts: change(registered(), func(f *facts) { f.fault.JoinTwice = true }),
+			facts: changeFacts(registeredFacts(), func(f *facts) { f.fault.JoinTwice = true }),
 			want:  step{alive: true, heartbeat: true, ready: true, dropStartup: true, twin: true},
 		},
 		"joins again": {
-			facts: change(registered(), func(f *facts) { f.node, f.fault.Rejoin = nil, true }),
+			facts: changeFacts(registeredFacts(), func(f *facts) { f.node, f.fault.Rejoin = nil, true }),
 			want:  step{register: true, alive: true}, why: "again",
 		},
 		"no provider id yet": {
-			facts: change(registered(), func(f *facts) { f.node.Spec.ProviderID, f.fault.ProviderIDLate = "", time.Hour }),
+			facts: changeFacts(registeredFacts(), func(f *facts) { f.node.Spec.ProviderID, f.fault.ProviderIDLate = "", time.Hour }),
 			want:  step{alive: true, heartbeat: true, ready: true, dropStartup: true, again: at(20 + 3600)},
 		},
 		"a provider id at last": {
-			facts: change(registered(), func(f *facts) { f.node.Spec.ProviderID = "" }),
+			facts: changeFacts(registeredFacts(), func(f *facts) { f.node.Spec.ProviderID = "" }),
 			want:  step{alive: true, heartbeat: true, ready: true, dropStartup: true, identify: true},
 		},
 		"no volume driver yet": {
-			facts: change(registered(), func(f *facts) { f.csiNode, f.fault.CSINodeLate = false, time.Hour }),
+			facts: changeFacts(registeredFacts(), func(f *facts) { f.csiNode, f.fault.CSINodeLate = false, time.Hour }),
 			want:  step{alive: true, heartbeat: true, ready: true, dropStartup: true, again: at(20 + 3600)},
 		},
 		"a volume driver at last": {
-			facts: change(registered(), func(f *facts) { f.csiNode = false }),
+			facts: changeFacts(registeredFacts(), func(f *facts) { f.csiNode = false }),
 			want:  step{alive: true, heartbeat: true, ready: true, dropStartup: true, csiNode: true},
 		},
 		"only the second Node is left": {
-			facts: change(registered(), func(f *facts) { f.present, f.twin, f.node, f.goneAt = false, f.node, nil, epoch }),
+			facts: changeFacts(registeredFacts(), func(f *facts) { f.present, f.twin, f.node, f.goneAt = false, f.node, nil, epoch }),
 			want:  step{deleteNode: true}, why: "terminated",
 		},
 		"reboots": {
-			facts: change(registered(), func(f *facts) { f.instance.Rebooted = f.now.Add(-5 * time.Second) }), want: step{again: at(95)}, why: "reboots until",
+			facts: changeFacts(registeredFacts(), func(f *facts) { f.instance.Rebooted = f.now.Add(-5 * time.Second) }), want: step{again: at(95)}, why: "reboots until",
 		},
 		"is back from a reboot": {
-			facts: change(registered(), func(f *facts) { f.instance.Rebooted = f.now.Add(-20 * time.Second) }),
+			facts: changeFacts(registeredFacts(), func(f *facts) { f.instance.Rebooted = f.now.Add(-20 * time.Second) }),
 			want:  step{alive: true, heartbeat: true, ready: true, dropStartup: true},
 		},
-		"dead":            {facts: change(registered(), func(f *facts) { f.fault.Dead = true }), why: "dead"},
-		"deleted by hand": {facts: change(registered(), func(f *facts) { f.node = nil }), want: step{alive: true}, why: "deleted"},
-		"taken over":      {facts: change(registered(), func(f *facts) { f.node.Spec.ProviderID = "aws:///a/i-2" }), why: "i-2"},
+		"dead":            {facts: changeFacts(registeredFacts(), func(f *facts) { f.fault.Dead = true }), why: "dead"},
+		"deleted by hand": {facts: changeFacts(registeredFacts(), func(f *facts) { f.node = nil }), want: step{alive: true}, why: "deleted"},
+		"taken over":      {facts: changeFacts(registeredFacts(), func(f *facts) { f.node.Spec.ProviderID = "aws:///a/i-2" }), why: "i-2"},
 		"just terminated": {
-			facts: change(registered(), func(f *facts) { f.instance.State, f.goneAt = stateTerminated, f.now }),
+			facts: changeFacts(registeredFacts(), func(f *facts) { f.instance.State, f.goneAt = stateTerminated, f.now }),
 			want:  step{again: at(85)}, why: "terminated",
 		},
-		"terminated":     {facts: change(registered(), func(f *facts) { f.instance.State, f.goneAt = stateTerminated, epoch }), want: step{deleteNode: true}, why: "terminated"},
-		"being deleted":  {facts: change(registered(), func(f *facts) { f.present = false; f.node.DeletionTimestamp = &metav1.Time{Time: epoch} }), why: "terminated"},
-		"not our Node":   {facts: change(registered(), func(f *facts) { f.present = false; f.node.Annotations = nil }), want: step{forget: true}, why: "terminated"},
-		"nothing left":   {facts: change(booted(), func(f *facts) { f.present = false }), want: step{forget: true}, why: "terminated"},
-		"still reported": {facts: change(booted(), func(f *facts) { f.instance.State = stateTerminated }), why: "terminated"},
+		"terminated":     {facts: changeFacts(registeredFacts(), func(f *facts) { f.instance.State, f.goneAt = stateTerminated, epoch }), want: step{deleteNode: true}, why: "terminated"},
+		"being deleted":  {facts: changeFacts(registeredFacts(), func(f *facts) { f.present = false; f.node.DeletionTimestamp = &metav1.Time{Time: epoch} }), why: "terminated"},
+		"not our Node":   {facts: changeFacts(registeredFacts(), func(f *facts) { f.present = false; f.node.Annotations = nil }), want: step{forget: true}, why: "terminated"},
+		"nothing left":   {facts: changeFacts(bootedFacts(), func(f *facts) { f.present = false }), want: step{forget: true}, why: "terminated"},
+		"still reported": {facts: changeFacts(bootedFacts(), func(f *facts) { f.instance.State = stateTerminated }), why: "terminated"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := Options{Cluster: "demo", BootTime: 20 * time.Second, ReadyTime: 2 * time.Second, StartupTime: 2 * time.Second, DeleteAfter: 5 * time.Second}
-			got := o.decide(tc.facts)
+			got := o.decideStep(tc.facts)
 			if !strings.Contains(got.why, tc.why) || tc.why == "" && got.why != "" {
 				t.Errorf("why is %q, want %q in it", got.why, tc.why)
 			}
@@ -154,21 +154,21 @@ func TestFaultSelection(t *testing.T) {
 	for name, s := range map[string]Selector{"other id": {Instance: "i-2"}, "other pool": {Zone: "a", NodePool: "db"}} {
 		f.Set(name, s, Fault{NeverJoin: true})
 	}
-	got, _ := f.of(i, c)
+	got, _ := f.faultsOfInstance(i, c)
 	if got.NeverJoin || got.JoinLate != 6*time.Second {
 		t.Errorf("got %+v", got)
 	}
 	if len(f.List()) != 8 || f.List()[0].Name != "all" {
 		t.Errorf("list %v", f.List())
 	}
-	changed := f.changed()
+	changed := f.nextChange()
 	if !f.Clear("pool") || f.Clear("pool") {
 		t.Error("a fault is cleared once")
 	}
 	<-changed
 	f.Set("slow", Selector{}, Fault{Flap: time.Minute})
 	f.Set("fast", Selector{}, Fault{Flap: time.Second, Without: []corev1.ResourceName{"x"}})
-	if got, since := f.of(i, c); got.Flap != time.Second || since.IsZero() || len(got.Without) != 1 || got.JoinLate != 5*time.Second {
+	if got, since := f.faultsOfInstance(i, c); got.Flap != time.Second || since.IsZero() || len(got.Without) != 1 || got.JoinLate != 5*time.Second {
 		t.Errorf("got %+v since %s", got, since)
 	}
 }

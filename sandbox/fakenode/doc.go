@@ -8,5 +8,5 @@
 // Kubernetes times itself, by the wall clock. Not here: instances and their states (Cloud provides
 // them), scheduling, eviction and the binding of volumes (the real controllers do that).
 //
-// Enter at New and Run; KubeletAPI serves logs. ParseUserData, Capacity and Allocatable are pure and useful alone.
+// Start reading at New and Run; KubeletAPI serves logs. ParseUserData, Capacity and Allocatable are pure and useful alone.
 package fakenode

@@ -62,8 +62,8 @@ type Fault struct {
 	Dead bool `json:"dead,omitempty"`
 }
 
-// with is both faults at once.
-func (f Fault) with(g Fault) Fault {
+// mergeFault is both faults at once.
+func (f Fault) mergeFault(g Fault) Fault {
 	f.NeverJoin = f.NeverJoin || g.NeverJoin
 	f.JoinLate += g.JoinLate
 	f.JoinTwice = f.JoinTwice || g.JoinTwice
@@ -147,13 +147,13 @@ func (f *Faults) List() []ActiveFault {
 	return list
 }
 
-// of returns what applies to an instance together, and since when it flaps.
-func (f *Faults) of(i Instance, c Config) (all Fault, flapping time.Time) {
+// faultsOfInstance returns what applies to an instance together, and since when it flaps.
+func (f *Faults) faultsOfInstance(i Instance, c Config) (all Fault, flapping time.Time) {
 	for _, a := range f.List() {
 		if !a.Selector.matches(i, c) {
 			continue
 		}
-		all = all.with(a.Fault)
+		all = all.mergeFault(a.Fault)
 		if a.Fault.Flap > 0 && (flapping.IsZero() || a.Since.Before(flapping)) {
 			flapping = a.Since
 		}
@@ -161,8 +161,8 @@ func (f *Faults) of(i Instance, c Config) (all Fault, flapping time.Time) {
 	return all, flapping
 }
 
-// changed returns a channel that is closed at the next change.
-func (f *Faults) changed() <-chan struct{} {
+// nextChange returns a channel that is closed at the next change.
+func (f *Faults) nextChange() <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.change

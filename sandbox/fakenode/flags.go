@@ -99,7 +99,7 @@ func (c *Config) check() error {
 		if problems := validation.IsValidLabelValue(c.Labels[key]); len(problems) > 0 {
 			return fmt.Errorf("value of node label %s: %s", key, problems[0])
 		}
-		if reserved(key) {
+		if isReservedLabel(key) {
 			return fmt.Errorf("node label %s: a kubelet may not set labels of kubernetes.io and k8s.io", key)
 		}
 	}
@@ -159,8 +159,8 @@ func parseQuantity(text string) (resource.Quantity, error) {
 	return resource.ParseQuantity(text)
 }
 
-// reserved says whether a kubelet may not give itself a label.
-func reserved(key string) bool {
+// isReservedLabel says whether a kubelet may not give itself a label.
+func isReservedLabel(key string) bool {
 	domain, _, qualified := strings.Cut(key, "/")
 	if !qualified {
 		return false

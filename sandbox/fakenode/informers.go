@@ -30,8 +30,8 @@ type reader struct {
 }
 
 func (s *Simulator) startInformers(ctx context.Context) error {
-	all := informers.NewSharedInformerFactoryWithOptions(s.Client, 0, informers.WithTransform(strip))
-	bound := informers.NewSharedInformerFactoryWithOptions(s.Client, 0, informers.WithTransform(strip),
+	all := informers.NewSharedInformerFactoryWithOptions(s.Client, 0, informers.WithTransform(stripObject))
+	bound := informers.NewSharedInformerFactoryWithOptions(s.Client, 0, informers.WithTransform(stripObject),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.FieldSelector = fields.OneTermNotEqualSelector("spec.nodeName", "").String()
 		}))
@@ -47,12 +47,12 @@ func (s *Simulator) startInformers(ctx context.Context) error {
 		}
 		return nil, nil
 	}})
-	_, nodeErr := nodes.Informer().AddEventHandler(handler(s.nodeSeen, s.nodeSeen))
-	_, podErr := pods.Informer().AddEventHandler(handler(s.podSeen, s.podGone))
-	_, attachmentErr := attachments.Informer().AddEventHandler(handler(s.attachmentSeen, func(*storagev1.VolumeAttachment) {}))
-	_, claimErr := claims.Informer().AddEventHandler(handler(s.claimSeen, func(*corev1.PersistentVolumeClaim) {}))
-	_, volumeErr := volumes.Informer().AddEventHandler(handler(s.volumeSeen, func(*corev1.PersistentVolume) {}))
-	_, classErr := classes.Informer().AddEventHandler(handler(func(*storagev1.StorageClass) {}, func(*storagev1.StorageClass) {}))
+	_, nodeErr := nodes.Informer().AddEventHandler(eventHandler(s.nodeSeen, s.nodeSeen))
+	_, podErr := pods.Informer().AddEventHandler(eventHandler(s.podSeen, s.onPodDeleted))
+	_, attachmentErr := attachments.Informer().AddEventHandler(eventHandler(s.attachmentSeen, func(*storagev1.VolumeAttachment) {}))
+	_, claimErr := claims.Informer().AddEventHandler(eventHandler(s.claimSeen, func(*corev1.PersistentVolumeClaim) {}))
+	_, volumeErr := volumes.Informer().AddEventHandler(eventHandler(s.volumeSeen, func(*corev1.PersistentVolume) {}))
+	_, classErr := classes.Informer().AddEventHandler(eventHandler(func(*storagev1.StorageClass) {}, func(*storagev1.StorageClass) {}))
 	if err := errors.Join(indexErr, nodeErr, podErr, attachmentErr, claimErr, volumeErr, classErr); err != nil {
 		return fmt.Errorf("fakenode: %w", err)
 	}
@@ -76,16 +76,16 @@ func (s *Simulator) stopInformers() {
 	}
 }
 
-// strip removes what is large and of no use here.
-func strip(o any) (any, error) {
+// stripObject removes what is large and of no use here.
+func stripObject(o any) (any, error) {
 	if m, ok := o.(metav1.Object); ok {
 		m.SetManagedFields(nil)
 	}
 	return o, nil
 }
 
-// handler calls seen for what is there and gone for what is not any more.
-func handler[T any](seen, gone func(T)) cache.ResourceEventHandlerFuncs {
+// eventHandler calls seen for what is there and gone for what is not any more.
+func eventHandler[T any](seen, gone func(T)) cache.ResourceEventHandlerFuncs {
 	on := func(f func(T)) func(any) {
 		return func(o any) {
 			if t, ok := o.(cache.DeletedFinalStateUnknown); ok {
@@ -114,10 +114,10 @@ func (s *Simulator) podsOf(node string) {
 }
 
 func (s *Simulator) podSeen(p *corev1.Pod) {
-	s.addresses.note(p)
+	s.addresses.recordAddress(p)
 	switch p.Status.Phase {
 	case corev1.PodRunning:
-		s.room.hold(p)
+		s.room.holdPlace(p)
 	case corev1.PodSucceeded, corev1.PodFailed:
 		s.room.release(p)
 	}
@@ -137,7 +137,7 @@ func (s *Simulator) volumesChanged(p *corev1.Pod) {
 	}
 }
 
-func (s *Simulator) podGone(p *corev1.Pod) {
+func (s *Simulator) onPodDeleted(p *corev1.Pod) {
 	s.addresses.release(p)
 	s.room.release(p)
 	s.podQueue.Add(p.Namespace + "/" + p.Name) // what runs of it ends

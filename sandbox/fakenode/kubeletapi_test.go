@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 )
 
-// kubelet serves the logs of three pods: one with a file, one without, and one that has not begun.
-func kubelet(t *testing.T) (server *httptest.Server, file string) {
+// serveKubelet serves the logs of three pods: one with a file, one without, and one that has not begun.
+func serveKubelet(t *testing.T) (server *httptest.Server, file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "log")
 	if err := os.WriteFile(file, []byte("one\ntwo\nthree\n"), 0o600); err != nil {
@@ -50,8 +50,8 @@ func (logged) Stop(bool)             {}
 func (logged) Address(int32) string  { return "" }
 func (l logged) Log() string         { return string(l) }
 
-// ask returns the status and the body, which is closed when the test ends.
-func ask(ctx context.Context, t *testing.T, address string) (int, io.Reader) {
+// getResponse returns the status and the body, which is closed when the test ends.
+func getResponse(ctx context.Context, t *testing.T, address string) (int, io.Reader) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
@@ -67,7 +67,7 @@ func ask(ctx context.Context, t *testing.T, address string) (int, io.Reader) {
 
 func TestContainerLogs(t *testing.T) {
 	t.Parallel()
-	server, _ := kubelet(t)
+	server, _ := serveKubelet(t)
 	for path, want := range map[string]struct {
 		status int
 		text   string
@@ -88,7 +88,7 @@ func TestContainerLogs(t *testing.T) {
 		"/exec/ns/file/main?command=ls":                         {http.StatusNotImplemented, "only logs"},
 		"/containerLogs/ns/file/main?tailLines=1&limitBytes=99": {http.StatusOK, "three\n"},
 	} {
-		status, body := ask(t.Context(), t, server.URL+path)
+		status, body := getResponse(t.Context(), t, server.URL+path)
 		text, err := io.ReadAll(body)
 		exact := want.status == http.StatusOK && want.text != "simulated"
 		if err != nil || status != want.status || !strings.Contains(string(text), want.text) || exact && string(text) != want.text {
@@ -100,10 +100,10 @@ func TestContainerLogs(t *testing.T) {
 // Who follows a log sees what is added, until he goes.
 func TestFollowedLog(t *testing.T) {
 	t.Parallel()
-	server, file := kubelet(t)
+	server, file := serveKubelet(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	_, body := ask(ctx, t, server.URL+"/containerLogs/ns/file/main?follow=true&tailLines=1")
+	_, body := getResponse(ctx, t, server.URL+"/containerLogs/ns/file/main?follow=true&tailLines=1")
 	lines := bufio.NewScanner(body)
 	next := func(want string) {
 		t.Helper()

@@ -20,9 +20,9 @@ func (s *Simulator) renewLeases(ctx context.Context) {
 		if stop {
 			return
 		}
-		if m, ok := s.kubelet(name); ok && m.beats(name) && ctx.Err() == nil {
+		if m, ok := s.machineOfNode(name); ok && m.renewsLease(name) && ctx.Err() == nil {
 			again := s.LeaseDuration / 4
-			if err := s.renew(ctx, name); err != nil {
+			if err := s.renewLease(ctx, name); err != nil {
 				again = min(again, time.Second)
 				if ctx.Err() == nil {
 					s.Log.Warn("fakenode: renew lease", "node", name, "error", err)
@@ -34,7 +34,7 @@ func (s *Simulator) renewLeases(ctx context.Context) {
 	}
 }
 
-func (s *Simulator) renew(ctx context.Context, name string) error {
+func (s *Simulator) renewLease(ctx context.Context, name string) error {
 	leases := s.Client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
 	now := metav1.NowMicro()
 	body := patch(map[string]any{"spec": map[string]any{"renewTime": now}})

@@ -25,12 +25,12 @@ func TestTrust_D04_AKubeletLeavesReadyAloneForTheGivenTime(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := registered()
+			f := registeredFacts()
 			f.wall = epoch.Add(tc.after)
 			f.node.Annotations[LeaveReadyAnnotation] = tc.annotation
 			f.node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Reason: faultReason}}
 			touched := false
-			for _, change := range conditionsPatch(f.node.Status.Conditions, reported(f, f.node, true)) {
+			for _, change := range conditionsPatch(f.node.Status.Conditions, reportedConditions(f, f.node, true)) {
 				switch c := change.(type) {
 				case corev1.NodeCondition:
 					touched = touched || c.Type == corev1.NodeReady

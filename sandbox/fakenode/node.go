@@ -83,8 +83,8 @@ func nodeTaints(c Config, f Fault) []corev1.Taint {
 	})
 }
 
-// resources are the capacity and the allocatable that a node reports.
-func (o Options) resources(f facts) (capacity, allocatable corev1.ResourceList) {
+// nodeResources are the capacity and the allocatable that a node reports.
+func (o Options) nodeResources(f facts) (capacity, allocatable corev1.ResourceList) {
 	loss := o.MemoryLoss + f.fault.MemoryLoss
 	if f.static {
 		loss = f.fault.MemoryLoss
@@ -104,8 +104,8 @@ func (o Options) resources(f facts) (capacity, allocatable corev1.ResourceList) 
 	return capacity, allocatable
 }
 
-// uuid derives the same identifier from the same words, so that a node keeps its own.
-func uuid(words ...string) string {
+// stableUUID derives the same identifier from the same words, so that a node keeps its own.
+func stableUUID(words ...string) string {
 	h := sha256.Sum256([]byte(strings.Join(words, "/")))
 	h[6], h[8] = h[6]&0x0f|0x40, h[8]&0x3f|0x80 // version and variant of a random one
 	return fmt.Sprintf("%x-%x-%x-%x-%x", h[0:4], h[4:6], h[6:8], h[8:10], h[10:16])
@@ -113,8 +113,8 @@ func uuid(words ...string) string {
 
 func nodeInfo(f facts) corev1.NodeSystemInfo {
 	return corev1.NodeSystemInfo{
-		MachineID: strings.ReplaceAll(uuid("machine", f.instance.ID), "-", ""), SystemUUID: uuid("system", f.instance.ID),
-		BootID:        uuid("boot", f.instance.ID, f.instance.Running.UTC().String(), f.instance.Rebooted.UTC().String()),
+		MachineID: strings.ReplaceAll(stableUUID("machine", f.instance.ID), "-", ""), SystemUUID: stableUUID("system", f.instance.ID),
+		BootID:        stableUUID("boot", f.instance.ID, f.instance.Running.UTC().String(), f.instance.Rebooted.UTC().String()),
 		KernelVersion: "6.12.0-simulated", OSImage: "Dovetail sandbox " + f.config.Family,
 		ContainerRuntimeVersion: "containerd://2.0.0-simulated", KubeletVersion: kubeletVersion,
 		OperatingSystem: osOf(f.config), Architecture: goArch(f.instance.Architecture),
@@ -124,8 +124,8 @@ func nodeInfo(f facts) corev1.NodeSystemInfo {
 // faultReason is that of conditions which are there only because a fault says so.
 const faultReason = "SandboxFault"
 
-// conditions that a node reports: those of every kubelet, then those of the fault.
-func conditions(f facts, ready bool) []corev1.NodeCondition {
+// nodeConditions that a node reports: those of every kubelet, then those of the fault.
+func nodeConditions(f facts, ready bool) []corev1.NodeCondition {
 	now := metav1.NewTime(f.wall)
 	condition := func(kind corev1.NodeConditionType, status corev1.ConditionStatus, reason, message string) corev1.NodeCondition {
 		if wrong, there := f.fault.Conditions[kind]; there {
@@ -154,9 +154,9 @@ func conditions(f facts, ready bool) []corev1.NodeCondition {
 	return list
 }
 
-// reported are the conditions that a kubelet writes on its Node: its own, but for a Ready that it is to leave alone.
-func reported(f facts, n *corev1.Node, ready bool) []corev1.NodeCondition {
-	list := conditions(f, ready)
+// reportedConditions are the conditions that a kubelet writes on its Node: its own, but for a Ready that it is to leave alone.
+func reportedConditions(f facts, n *corev1.Node, ready bool) []corev1.NodeCondition {
+	list := nodeConditions(f, ready)
 	if leaves, _ := leavesReady(n, f.wall); !leaves {
 		return list
 	}
@@ -193,10 +193,10 @@ func conditionsPatch(have, want []corev1.NodeCondition) []any {
 }
 
 func (o Options) newNode(f facts) *corev1.Node {
-	capacity, allocatable := o.resources(f)
+	capacity, allocatable := o.nodeResources(f)
 	i := f.instance
 	id := providerID(i)
-	if f.fault.ProviderIDLate > 0 && !f.own() {
+	if f.fault.ProviderIDLate > 0 && !f.ownsNode() {
 		id = ""
 	}
 	return &corev1.Node{
@@ -208,7 +208,7 @@ func (o Options) newNode(f facts) *corev1.Node {
 		Spec: corev1.NodeSpec{ProviderID: id, Taints: nodeTaints(f.config, f.fault)},
 		Status: corev1.NodeStatus{
 			Capacity: capacity, Allocatable: allocatable, NodeInfo: nodeInfo(f),
-			Conditions: conditions(f, false), DaemonEndpoints: o.endpoints(),
+			Conditions: nodeConditions(f, false), DaemonEndpoints: o.daemonEndpoints(),
 			Addresses: o.nodeAddresses(i),
 		},
 	}
@@ -228,7 +228,7 @@ func (o Options) nodeAddresses(i Instance) []corev1.NodeAddress {
 	return list
 }
 
-func (o Options) endpoints() corev1.NodeDaemonEndpoints {
+func (o Options) daemonEndpoints() corev1.NodeDaemonEndpoints {
 	return corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: o.KubeletPort}}
 }
 
@@ -300,16 +300,16 @@ func ownedBy(n *corev1.Node) metav1.OwnerReference {
 // reportStatus writes the status of a node if it is not yet so: readiness, after someone else changed
 // it too, and resources.
 func (s *Simulator) reportStatus(ctx context.Context, f facts, n *corev1.Node, ready bool) error {
-	capacity, allocatable := s.resources(f)
+	capacity, allocatable := s.nodeResources(f)
 	status := map[string]any{}
-	if changed := conditionsPatch(n.Status.Conditions, reported(f, n, ready)); len(changed) > 0 {
+	if changed := conditionsPatch(n.Status.Conditions, reportedConditions(f, n, ready)); len(changed) > 0 {
 		status["conditions"] = changed
 	}
 	if !equality.Semantic.DeepEqual(capacity, n.Status.Capacity) {
-		status["capacity"] = replacing(n.Status.Capacity, capacity)
+		status["capacity"] = replacePatch(n.Status.Capacity, capacity)
 	}
 	if !equality.Semantic.DeepEqual(allocatable, n.Status.Allocatable) {
-		status["allocatable"] = replacing(n.Status.Allocatable, allocatable)
+		status["allocatable"] = replacePatch(n.Status.Allocatable, allocatable)
 	}
 	if boot := nodeInfo(f).BootID; boot != n.Status.NodeInfo.BootID {
 		status["nodeInfo"] = map[string]any{"bootID": boot}
@@ -321,7 +321,7 @@ func (s *Simulator) reportStatus(ctx context.Context, f facts, n *corev1.Node, r
 	if !slices.Equal(inUse, n.Status.VolumesInUse) {
 		status["volumesInUse"] = append([]corev1.UniqueVolumeName{}, inUse...) // none is a list too
 	}
-	if endpoints := s.endpoints(); n.Status.DaemonEndpoints != endpoints { // another port than in an earlier run
+	if endpoints := s.daemonEndpoints(); n.Status.DaemonEndpoints != endpoints { // another port than in an earlier run
 		status["daemonEndpoints"], status["addresses"] = endpoints, s.nodeAddresses(f.instance)
 	}
 	if len(status) == 0 {
@@ -332,8 +332,8 @@ func (s *Simulator) reportStatus(ctx context.Context, f facts, n *corev1.Node, r
 	return err
 }
 
-// replacing is a merge patch from one list to another.
-func replacing(from, to corev1.ResourceList) map[string]any {
+// replacePatch is a merge patch from one list to another.
+func replacePatch(from, to corev1.ResourceList) map[string]any {
 	out := map[string]any{}
 	for name := range from {
 		out[string(name)] = nil

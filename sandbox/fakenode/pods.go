@@ -25,62 +25,62 @@ func (s *Simulator) syncPod(ctx context.Context, key string) (time.Duration, err
 	}
 	p, err := s.pods.Pods(namespace).Get(name)
 	if err != nil {
-		s.abandon(key)
+		s.abandonPod(key)
 		return 0, client.IgnoreNotFound(err)
 	}
-	m, ok := s.kubelet(p.Spec.NodeName)
+	m, ok := s.machineOfNode(p.Spec.NodeName)
 	if !ok || !m.alive {
 		if !ok || m.instance.State != stateRunning { // else only the kubelet is dead
-			s.abandon(key)
+			s.abandonPod(key)
 		}
 		return 0, nil
 	}
 	now, retry := time.Now(), time.Duration(0)
 	switch alive := p.DeletionTimestamp == nil; {
 	case alive && m.ready && p.Status.Phase == corev1.PodPending:
-		refused, err := s.admit(ctx, p, m)
+		refused, err := s.admitPod(ctx, p, m)
 		if err != nil {
 			return 0, err
 		}
 		if refused != nil {
-			if s.room.refuse(p) {
-				s.warn(ctx, p, refused.reason, refused.message)
+			if s.room.markRefused(p) {
+				s.recordWarning(ctx, p, refused.reason, refused.message)
 			}
 			return 0, ignoreNotFound(s.patchPod(ctx, p, refused.status()))
 		}
 	case alive && p.Status.Phase == corev1.PodRunning && wantsResize(p):
 		// Room may come when other pods end, which is looked at from time to time.
-		if changed, err := s.resize(ctx, p, m, metav1.NewTime(now)); changed || err != nil {
+		if changed, err := s.resizePod(ctx, p, m, metav1.NewTime(now)); changed || err != nil {
 			return resizeRetry, ignoreNotFound(err)
 		}
 		retry = resizeRetry
 	}
-	if s.runnable(p) != "" {
+	if s.runnableContainer(p) != "" {
 		return s.syncRun(ctx, key, p, m)
 	}
 	d := s.decidePod(p, m.ready, now)
-	d.after = shorter(d.after, retry)
+	d.after = shorterWait(d.after, retry)
 	if d.action == podNothing {
 		return d.after, nil
 	}
 	if d.action == podStart {
-		attached, err := s.attached(p)
+		attached, err := s.volumesAttached(p)
 		if err != nil || !attached {
 			return 250 * time.Millisecond, err
 		}
 	}
-	return d.after, ignoreNotFound(s.act(ctx, p, m.instance, d.action, metav1.NewTime(now)))
+	return d.after, ignoreNotFound(s.performPodAction(ctx, p, m.instance, d.action, metav1.NewTime(now)))
 }
 
-// shorter is the smaller of two waits, of which 0 is none.
-func shorter(a, b time.Duration) time.Duration {
+// shorterWait is the smaller of two waits, of which 0 is none.
+func shorterWait(a, b time.Duration) time.Duration {
 	if a == 0 || b == 0 {
 		return a + b
 	}
 	return min(a, b)
 }
 
-func (s *Simulator) act(ctx context.Context, p *corev1.Pod, i Instance, action podAction, now metav1.Time) error {
+func (s *Simulator) performPodAction(ctx context.Context, p *corev1.Pod, i Instance, action podAction, now metav1.Time) error {
 	var status map[string]any
 	switch action {
 	case podNothing:
@@ -93,7 +93,7 @@ func (s *Simulator) act(ctx context.Context, p *corev1.Pod, i Instance, action p
 		status = restartStatus(p, now)
 	case podBackOff:
 		status = s.backOffStatus(p, now)
-		s.warn(ctx, p, "BackOff", "Back-off restarting failed container "+names(p.Spec.Containers)+" in pod "+p.Name+"_"+p.Namespace+"("+string(p.UID)+")")
+		s.recordWarning(ctx, p, "BackOff", "Back-off restarting failed container "+names(p.Spec.Containers)+" in pod "+p.Name+"_"+p.Namespace+"("+string(p.UID)+")")
 	case podSucceed:
 		status = endStatus(p, corev1.PodSucceeded, 0, now)
 	case podFail:
@@ -126,8 +126,8 @@ func (s *Simulator) patchPod(ctx context.Context, p *corev1.Pod, status map[stri
 	return err
 }
 
-// warn records an event of the kubelet. A pod that is not told about goes on all the same.
-func (s *Simulator) warn(ctx context.Context, p *corev1.Pod, reason, message string) {
+// recordWarning records an event of the kubelet. A pod that is not told about goes on all the same.
+func (s *Simulator) recordWarning(ctx context.Context, p *corev1.Pod, reason, message string) {
 	now := metav1.Now()
 	_, err := s.Client.CoreV1().Events(p.Namespace).Create(ctx, &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: p.Name + ".", Namespace: p.Namespace},
@@ -146,7 +146,7 @@ func startStatus(p *corev1.Pod, hostIP, ip string, now metav1.Time) map[string]a
 	status := map[string]any{
 		"phase": corev1.PodRunning, "startTime": now,
 		"podIP": ip, "podIPs": []corev1.PodIP{{IP: ip}},
-		"conditions": podConditions(p, true, now), "containerStatuses": running(p.Spec.Containers, nil, now),
+		"conditions": podConditions(p, true, now), "containerStatuses": runningStatuses(p.Spec.Containers, nil, now),
 	}
 	if hostIP != "" {
 		status["hostIP"], status["hostIPs"] = hostIP, []corev1.HostIP{{IP: hostIP}}
@@ -162,25 +162,25 @@ func initStatuses(p *corev1.Pod, alive bool, now metav1.Time) []corev1.Container
 	var list []corev1.ContainerStatus
 	for _, c := range p.Spec.InitContainers {
 		if alive && c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			list = append(list, running([]corev1.Container{c}, nil, now)...)
+			list = append(list, runningStatuses([]corev1.Container{c}, nil, now)...)
 			continue
 		}
 		list = append(list, corev1.ContainerStatus{
 			Name: c.Name, Image: c.Image, ImageID: c.Image, Ready: true, Started: new(false),
-			State: exited(0, now, now),
+			State: exitedState(0, now, now),
 		})
 	}
 	return list
 }
 
-func running(containers []corev1.Container, before []corev1.ContainerStatus, now metav1.Time) []corev1.ContainerStatus {
+func runningStatuses(containers []corev1.Container, before []corev1.ContainerStatus, now metav1.Time) []corev1.ContainerStatus {
 	var list []corev1.ContainerStatus
 	for _, c := range containers {
 		status := corev1.ContainerStatus{
 			Name: c.Name, Image: c.Image, ImageID: c.Image, ContainerID: "containerd://" + c.Name, Ready: true, Started: new(true),
 			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}},
 		}
-		allocate(&status, c, before)
+		setAllocated(&status, c, before)
 		for _, b := range before {
 			if b.Name == c.Name {
 				status.RestartCount = b.RestartCount + 1
@@ -191,7 +191,7 @@ func running(containers []corev1.Container, before []corev1.ContainerStatus, now
 	return list
 }
 
-func exited(code int32, started, now metav1.Time) corev1.ContainerState {
+func exitedState(code int32, started, now metav1.Time) corev1.ContainerState {
 	reason := "Completed"
 	if code != 0 {
 		reason = "Error"
@@ -202,9 +202,9 @@ func exited(code int32, started, now metav1.Time) corev1.ContainerState {
 }
 
 func restartStatus(p *corev1.Pod, now metav1.Time) map[string]any {
-	list := running(p.Spec.Containers, p.Status.ContainerStatuses, now)
-	_, code, _ := Options{}.ends(p)
-	last := exited(code, metav1.NewTime(runningSince(p)), now)
+	list := runningStatuses(p.Spec.Containers, p.Status.ContainerStatuses, now)
+	_, code, _ := Options{}.exitTime(p)
+	last := exitedState(code, metav1.NewTime(runningSince(p)), now)
 	if ended := backingOff(p); ended != nil {
 		last = corev1.ContainerState{Terminated: ended}
 	}
@@ -216,28 +216,28 @@ func restartStatus(p *corev1.Pod, now metav1.Time) map[string]any {
 
 // backOffStatus is that of a pod whose containers ended so often that they wait before they run again.
 func (o Options) backOffStatus(p *corev1.Pod, now metav1.Time) map[string]any {
-	_, code, _ := Options{}.ends(p)
+	_, code, _ := Options{}.exitTime(p)
 	since := runningSince(p)
-	wait := o.backOff(restarts(p), now.Sub(since))
+	wait := o.backOff(restartCount(p), now.Sub(since))
 	var list []corev1.ContainerStatus
 	for _, c := range p.Spec.Containers {
 		status := corev1.ContainerStatus{
-			Name: c.Name, Image: c.Image, ImageID: c.Image, Started: new(false), RestartCount: restarts(p),
+			Name: c.Name, Image: c.Image, ImageID: c.Image, Started: new(false), RestartCount: restartCount(p),
 			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
 				Reason:  "CrashLoopBackOff",
 				Message: fmt.Sprintf("back-off %s restarting failed container=%s pod=%s_%s(%s)", wait, c.Name, p.Name, p.Namespace, p.UID),
 			}},
-			LastTerminationState: exited(code, metav1.NewTime(since), now),
+			LastTerminationState: exitedState(code, metav1.NewTime(since), now),
 		}
-		allocate(&status, c, p.Status.ContainerStatuses)
+		setAllocated(&status, c, p.Status.ContainerStatuses)
 		list = append(list, status)
 	}
-	conditions := unready(p, podConditions(p, true, now), names(p.Spec.Containers), now)
+	conditions := unreadyConditions(p, podConditions(p, true, now), names(p.Spec.Containers), now)
 	return map[string]any{"containerStatuses": list, "conditions": conditions}
 }
 
-// unready is the list of conditions of a pod in which containers are not.
-func unready(p *corev1.Pod, conditions []corev1.PodCondition, containers string, now metav1.Time) []corev1.PodCondition {
+// unreadyConditions is the list of conditions of a pod in which containers are not.
+func unreadyConditions(p *corev1.Pod, conditions []corev1.PodCondition, containers string, now metav1.Time) []corev1.PodCondition {
 	for i := range conditions {
 		kind, since := conditions[i].Type, now
 		if kind != corev1.ContainersReady && kind != corev1.PodReady {
@@ -269,7 +269,7 @@ func endStatus(p *corev1.Pod, phase corev1.PodPhase, code int32, now metav1.Time
 	for _, c := range p.Spec.Containers {
 		status := corev1.ContainerStatus{
 			Name: c.Name, Image: c.Image, ImageID: c.Image, Started: new(false),
-			State: exited(code, metav1.NewTime(runningSince(p)), now),
+			State: exitedState(code, metav1.NewTime(runningSince(p)), now),
 		}
 		for _, b := range p.Status.ContainerStatuses {
 			if b.Name == c.Name {

@@ -28,8 +28,8 @@ type podStep struct {
 	after  time.Duration
 }
 
-// duration of an annotation; one that does not parse counts as absent.
-func duration(p *corev1.Pod, annotation string) (time.Duration, bool) {
+// annotationDuration of an annotation; one that does not parse counts as absent.
+func annotationDuration(p *corev1.Pod, annotation string) (time.Duration, bool) {
 	d, err := time.ParseDuration(p.Annotations[annotation])
 	return max(d, 0), err == nil
 }
@@ -46,18 +46,18 @@ func (o Options) decidePod(p *corev1.Pod, ready bool, now time.Time) podStep {
 	case !ready:
 		return podStep{} // comes again when the node turns Ready
 	}
-	delay, given := duration(p, StartAfterAnnotation)
+	delay, given := annotationDuration(p, StartAfterAnnotation)
 	if !given {
 		delay = o.PodStart
 	}
-	if wait := bound(p).Add(delay).Sub(now); wait > 0 {
+	if wait := boundTime(p).Add(delay).Sub(now); wait > 0 {
 		return podStep{after: wait}
 	}
 	return podStep{action: podStart}
 }
 
-// bound is when the scheduler bound a pod; in whole seconds.
-func bound(p *corev1.Pod) time.Time {
+// boundTime is when the scheduler bound a pod; in whole seconds.
+func boundTime(p *corev1.Pod) time.Time {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
 			return c.LastTransitionTime.Time
@@ -76,7 +76,7 @@ func decideStop(p *corev1.Pod, now time.Time) podStep {
 		return podStep{} // removed already; a finalizer holds it
 	}
 	stop := grace
-	if d, given := duration(p, StopAfterAnnotation); given {
+	if d, given := annotationDuration(p, StopAfterAnnotation); given {
 		stop = min(stop, d)
 	}
 	if p.Status.Phase == corev1.PodPending || over {
@@ -97,22 +97,22 @@ func decideStop(p *corev1.Pod, now time.Time) podStep {
 
 func (o Options) decideRunning(p *corev1.Pod, now time.Time) podStep {
 	if ended := backingOff(p); ended != nil {
-		due := ended.FinishedAt.Add(o.backOff(restarts(p), ended.FinishedAt.Sub(ended.StartedAt.Time)))
+		due := ended.FinishedAt.Add(o.backOff(restartCount(p), ended.FinishedAt.Sub(ended.StartedAt.Time)))
 		if wait := due.Sub(now); wait > 0 {
 			return podStep{after: wait}
 		}
 		return podStep{action: podRestart}
 	}
-	after, code, ends := o.ends(p)
+	after, code, ends := o.exitTime(p)
 	if ends {
 		if wait := runningSince(p).Add(after).Sub(now); wait > 0 {
-			s := gates(p)
+			s := readinessGateStep(p)
 			s.after = wait
 			return s
 		}
 		again := p.Spec.RestartPolicy == corev1.RestartPolicyAlways || p.Spec.RestartPolicy == corev1.RestartPolicyOnFailure && code != 0
 		switch {
-		case again && o.backOff(restarts(p), now.Sub(runningSince(p))) > 0:
+		case again && o.backOff(restartCount(p), now.Sub(runningSince(p))) > 0:
 			return podStep{action: podBackOff}
 		case again:
 			return podStep{action: podRestart}
@@ -121,7 +121,7 @@ func (o Options) decideRunning(p *corev1.Pod, now time.Time) podStep {
 		}
 		return podStep{action: podSucceed}
 	}
-	return gates(p)
+	return readinessGateStep(p)
 }
 
 const mostBackOff = 30 // times the first one: five minutes of ten seconds
@@ -145,20 +145,20 @@ func backingOff(p *corev1.Pod) *corev1.ContainerStateTerminated {
 	return nil
 }
 
-// restarts of the containers of a pod, which go together here.
-func restarts(p *corev1.Pod) int32 {
+// restartCount of the containers of a pod, which go together here.
+func restartCount(p *corev1.Pod) int32 {
 	for _, c := range p.Status.ContainerStatuses {
 		return c.RestartCount
 	}
 	return 0
 }
 
-// ends says after what time the containers of a pod exit, and with what.
-func (o Options) ends(p *corev1.Pod) (after time.Duration, code int32, ends bool) {
-	if d, ok := duration(p, FailAfterAnnotation); ok {
+// exitTime says after what time the containers of a pod exit, and with what.
+func (o Options) exitTime(p *corev1.Pod) (after time.Duration, code int32, ends bool) {
+	if d, ok := annotationDuration(p, FailAfterAnnotation); ok {
 		return d, 1, true
 	}
-	if d, ok := duration(p, CompleteAfterAnnotation); ok {
+	if d, ok := annotationDuration(p, CompleteAfterAnnotation); ok {
 		return d, 0, true
 	}
 	if o.JobTime <= 0 || p.Spec.RestartPolicy == corev1.RestartPolicyAlways {
@@ -178,8 +178,8 @@ func runningSince(p *corev1.Pod) time.Time {
 	return p.CreationTimestamp.Time
 }
 
-// gates requests an update when the Ready condition does not follow the readiness gates.
-func gates(p *corev1.Pod) podStep {
+// readinessGateStep requests an update when the Ready condition does not follow the readiness gates.
+func readinessGateStep(p *corev1.Pod) podStep {
 	if conditionTrue(p, corev1.PodReady) != gatesOpen(p) {
 		return podStep{action: podReady}
 	}

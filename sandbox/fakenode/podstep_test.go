@@ -104,10 +104,10 @@ func TestAddressesAreUnique(t *testing.T) {
 	t.Parallel()
 	a := newAddresses()
 	old := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "old"}, Status: corev1.PodStatus{PodIP: "10.128.0.2"}}
-	a.note(old)
+	a.recordAddress(old)
 	seen := map[string]bool{"10.128.0.2": true}
 	for range 1000 {
-		ip := a.take("new")
+		ip := a.takeFreeAddress("new")
 		if seen[ip] {
 			t.Fatalf("%s twice", ip)
 		}

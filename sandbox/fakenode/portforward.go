@@ -60,7 +60,7 @@ func (s *Simulator) portForward(w http.ResponseWriter, r *http.Request) {
 				data, failures = other, stream
 			}
 			running.Go(func() {
-				if err := s.forward(r.Context(), p, data); err != nil {
+				if err := s.forwardPort(r.Context(), p, data); err != nil {
 					_, _ = fmt.Fprint(failures, err) // there is nobody else to tell
 				}
 				_ = errors.Join(data.Close(), failures.Close())
@@ -70,15 +70,15 @@ func (s *Simulator) portForward(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// forward copies between a stream and what listens on the port that it names, until one of them ends.
-func (s *Simulator) forward(ctx context.Context, p *corev1.Pod, data httpstream.Stream) error {
+// forwardPort copies between a stream and what listens on the port that it names, until one of them ends.
+func (s *Simulator) forwardPort(ctx context.Context, p *corev1.Pod, data httpstream.Stream) error {
 	port, err := strconv.ParseInt(data.Headers().Get(corev1.PortHeader), 10, 32)
 	if err != nil {
 		return fmt.Errorf("port: %w", err)
 	}
 	address := ""
 	if r := s.runOf(p); r != nil {
-		if process := r.alive(); process != nil {
+		if process := r.liveProcess(); process != nil {
 			address = process.Address(int32(port))
 		}
 	}

@@ -13,16 +13,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// probe watches over a container until it ends, as its probes say: whether it is ready, and whether it has to be
+// probeContainer watches over a container until it ends, as its probes say: whether it is ready, and whether it has to be
 // restarted.
-func (s *Simulator) probe(ctx context.Context, key string, p *corev1.Pod, c *corev1.Container, r *run, process Process) {
+func (s *Simulator) probeContainer(ctx context.Context, key string, p *corev1.Pod, c *corev1.Container, r *run, process Process) {
 	s.running.Go(func() {
 		if !s.awaitStarted(ctx, p, c, process) {
 			return
 		}
 		if c.ReadinessProbe != nil {
 			s.running.Go(func() {
-				s.repeat(ctx, p, c, "Readiness", c.ReadinessProbe, process, func(ok bool) bool {
+				s.repeatProbe(ctx, p, c, "Readiness", c.ReadinessProbe, process, func(ok bool) bool {
 					r.mu.Lock()
 					changed := r.process == process && r.ready != ok
 					if changed {
@@ -37,9 +37,9 @@ func (s *Simulator) probe(ctx context.Context, key string, p *corev1.Pod, c *cor
 			})
 		}
 		if c.LivenessProbe != nil {
-			s.repeat(ctx, p, c, "Liveness", c.LivenessProbe, process, func(ok bool) bool {
+			s.repeatProbe(ctx, p, c, "Liveness", c.LivenessProbe, process, func(ok bool) bool {
 				if !ok {
-					s.restart(ctx, p, c, process, "liveness")
+					s.restartContainer(ctx, p, c, process, "liveness")
 				}
 				return ok
 			})
@@ -52,32 +52,32 @@ func (s *Simulator) awaitStarted(ctx context.Context, p *corev1.Pod, c *corev1.C
 	if c.StartupProbe == nil {
 		return true
 	}
-	s.repeat(ctx, p, c, "Startup", c.StartupProbe, process, func(ok bool) bool {
+	s.repeatProbe(ctx, p, c, "Startup", c.StartupProbe, process, func(ok bool) bool {
 		if started = ok; !ok {
-			s.restart(ctx, p, c, process, "startup")
+			s.restartContainer(ctx, p, c, process, "startup")
 		}
 		return false
 	})
 	return started
 }
 
-// restart ends a container that a probe says to be broken.
-func (s *Simulator) restart(ctx context.Context, p *corev1.Pod, c *corev1.Container, process Process, probe string) {
-	s.warn(ctx, p, "Killing", fmt.Sprintf("Container %s failed %s probe, will be restarted", c.Name, probe))
+// restartContainer ends a container that a probe says to be broken.
+func (s *Simulator) restartContainer(ctx context.Context, p *corev1.Pod, c *corev1.Container, process Process, probe string) {
+	s.recordWarning(ctx, p, "Killing", fmt.Sprintf("Container %s failed %s probe, will be restarted", c.Name, probe))
 	process.Stop(false)
 	grace := 30 * time.Second
 	if p.Spec.TerminationGracePeriodSeconds != nil {
 		grace = time.Duration(*p.Spec.TerminationGracePeriodSeconds) * time.Second
 	}
-	if !pause(ctx, grace) {
+	if !sleepContext(ctx, grace) {
 		return // it has ended
 	}
 	process.Stop(true)
 }
 
-// repeat probes a container until told decides that it is enough. It is told when enough probes in a row agree.
-func (s *Simulator) repeat(ctx context.Context, p *corev1.Pod, c *corev1.Container, kind string, probe *corev1.Probe, process Process, told func(ok bool) bool) {
-	if !pause(ctx, time.Duration(probe.InitialDelaySeconds)*time.Second) {
+// repeatProbe probes a container until told decides that it is enough. It is told when enough probes in a row agree.
+func (s *Simulator) repeatProbe(ctx context.Context, p *corev1.Pod, c *corev1.Container, kind string, probe *corev1.Probe, process Process, told func(ok bool) bool) {
+	if !sleepContext(ctx, time.Duration(probe.InitialDelaySeconds)*time.Second) {
 		return
 	}
 	successes, failures := int32(0), int32(0)
@@ -90,19 +90,19 @@ func (s *Simulator) repeat(ctx context.Context, p *corev1.Pod, c *corev1.Contain
 			successes, failures = successes+1, 0
 		} else {
 			successes, failures = 0, failures+1
-			s.warn(ctx, p, "Unhealthy", kind+" probe failed: "+err.Error())
+			s.recordWarning(ctx, p, "Unhealthy", kind+" probe failed: "+err.Error())
 		}
 		if successes >= max(1, probe.SuccessThreshold) && !told(true) || failures >= max(1, probe.FailureThreshold) && !told(false) {
 			return
 		}
-		if !pause(ctx, time.Duration(max(1, probe.PeriodSeconds))*time.Second) {
+		if !sleepContext(ctx, time.Duration(max(1, probe.PeriodSeconds))*time.Second) {
 			return
 		}
 	}
 }
 
-// pause waits, and reports whether it did so to the end.
-func pause(ctx context.Context, d time.Duration) bool {
+// sleepContext waits, and reports whether it did so to the end.
+func sleepContext(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

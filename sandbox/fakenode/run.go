@@ -84,7 +84,7 @@ func (r *runs) set(key string, to *run) {
 	r.byKey[key] = to
 }
 
-func (r *runs) all() []*run {
+func (r *runs) allRuns() []*run {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var list []*run
@@ -94,8 +94,8 @@ func (r *runs) all() []*run {
 	return list
 }
 
-// runnable is the container of a pod that the Runtime runs; empty if there is none. The others are simulated.
-func (o Options) runnable(p *corev1.Pod) string {
+// runnableContainer is the container of a pod that the Runtime runs; empty if there is none. The others are simulated.
+func (o Options) runnableContainer(p *corev1.Pod) string {
 	if o.Runtime == nil {
 		return ""
 	}
@@ -107,8 +107,8 @@ func (o Options) runnable(p *corev1.Pod) string {
 	return ""
 }
 
-// alive returns the process that runs; nil if none does.
-func (r *run) alive() Process {
+// liveProcess returns the process that runs; nil if none does.
+func (r *run) liveProcess() Process {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.process == nil {
@@ -126,44 +126,44 @@ func (r *run) alive() Process {
 func (s *Simulator) syncRun(ctx context.Context, key string, p *corev1.Pod, m machine) (time.Duration, error) {
 	r, now := s.runs.get(key), time.Now()
 	if r != nil && r.pod.UID != p.UID {
-		s.abandon(key)
+		s.abandonPod(key)
 		r = nil
 	}
 	switch {
 	case p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed:
-		if r != nil && r.alive() != nil { // somebody else said so
-			r.alive().Stop(true)
+		if r != nil && r.liveProcess() != nil { // somebody else said so
+			r.liveProcess().Stop(true)
 		}
 		d := decideStop(p, now)
 		if p.DeletionTimestamp == nil || d.action == podNothing {
 			return d.after, nil
 		}
-		return d.after, s.act(ctx, p, m.instance, d.action, metav1.NewTime(now))
+		return d.after, s.performPodAction(ctx, p, m.instance, d.action, metav1.NewTime(now))
 	case p.DeletionTimestamp != nil:
 		return s.stopRun(ctx, p, m, r, now)
 	case r == nil && !m.ready:
 		return 0, nil // comes again when the node turns Ready
 	case r == nil:
-		r = &run{pod: p, container: s.runnable(p), stopProbes: func() {}}
+		r = &run{pod: p, container: s.runnableContainer(p), stopProbes: func() {}}
 		if before := statusOf(p, r.container); before != nil {
 			// Of an earlier run of the simulator, whose processes are gone.
-			r.restarts, r.last = before.RestartCount+1, exited(killedCode, metav1.NewTime(runningSince(p)), stamp(now))
+			r.restarts, r.last = before.RestartCount+1, exitedState(killedCode, metav1.NewTime(runningSince(p)), apiTime(now))
 		}
 		s.runs.set(key, r)
 		return s.launch(ctx, key, p, m, r)
 	case r.process == nil:
 		if wait := r.due.Sub(now); wait > 0 {
-			return wait, s.report(ctx, p, m.instance, r, now)
+			return wait, s.reportRun(ctx, p, m.instance, r, now)
 		}
 		return s.launch(ctx, key, p, m, r)
-	case r.alive() == nil:
-		return s.ended(ctx, key, p, m, r, now)
+	case r.liveProcess() == nil:
+		return s.handleExit(ctx, key, p, m, r, now)
 	}
-	return 0, s.report(ctx, p, m.instance, r, now)
+	return 0, s.reportRun(ctx, p, m.instance, r, now)
 }
 
-// stamp is a time as the API keeps it.
-func stamp(t time.Time) metav1.Time { return metav1.NewTime(t.Truncate(time.Second)) }
+// apiTime is a time as the API keeps it.
+func apiTime(t time.Time) metav1.Time { return metav1.NewTime(t.Truncate(time.Second)) }
 
 func statusOf(p *corev1.Pod, container string) *corev1.ContainerStatus {
 	at := slices.IndexFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == container })
@@ -186,14 +186,14 @@ func (s *Simulator) launch(ctx context.Context, key string, p *corev1.Pod, m mac
 		r.waiting, r.due = wait, now.Add(setupRetry)
 		r.mu.Unlock()
 		if !told {
-			s.warn(ctx, p, "Failed", "Error: "+err.Error())
+			s.recordWarning(ctx, p, "Failed", "Error: "+err.Error())
 		}
-		return setupRetry, s.report(ctx, p, m.instance, r, now)
+		return setupRetry, s.reportRun(ctx, p, m.instance, r, now)
 	}
 	probing, cancel := context.WithCancel(ctx)
 	spec := containerOf(p, r.container)
 	r.mu.Lock()
-	r.process, r.began, r.waiting, r.stopProbes = process, stamp(now), nil, cancel
+	r.process, r.began, r.waiting, r.stopProbes = process, apiTime(now), nil, cancel
 	r.ready = spec.ReadinessProbe == nil
 	r.mu.Unlock()
 	s.running.Go(func() {
@@ -201,8 +201,8 @@ func (s *Simulator) launch(ctx context.Context, key string, p *corev1.Pod, m mac
 		cancel()
 		s.podQueue.Add(key)
 	})
-	s.probe(probing, key, p, spec, r, process)
-	return 0, s.report(ctx, p, m.instance, r, now)
+	s.probeContainer(probing, key, p, spec, r, process)
+	return 0, s.reportRun(ctx, p, m.instance, r, now)
 }
 
 func containerOf(p *corev1.Pod, name string) *corev1.Container {
@@ -214,17 +214,17 @@ func containerOf(p *corev1.Pod, name string) *corev1.Container {
 	return &corev1.Container{}
 }
 
-// ended looks at a container that has, and runs it again if the pod says so.
-func (s *Simulator) ended(ctx context.Context, key string, p *corev1.Pod, m machine, r *run, now time.Time) (time.Duration, error) {
+// handleExit looks at a container that has, and runs it again if the pod says so.
+func (s *Simulator) handleExit(ctx context.Context, key string, p *corev1.Pod, m machine, r *run, now time.Time) (time.Duration, error) {
 	code := r.process.ExitCode()
-	last := exited(code, r.began, stamp(now))
+	last := exitedState(code, r.began, apiTime(now))
 	again := p.Spec.RestartPolicy == corev1.RestartPolicyAlways || p.Spec.RestartPolicy == corev1.RestartPolicyOnFailure && code != 0
 	if !again {
 		phase := corev1.PodSucceeded
 		if code != 0 {
 			phase = corev1.PodFailed
 		}
-		return 0, s.patchPod(ctx, p, endStatus(p, phase, code, stamp(now)))
+		return 0, s.patchPod(ctx, p, endStatus(p, phase, code, apiTime(now)))
 	}
 	wait := s.backOff(r.restarts, now.Sub(r.began.Time))
 	r.mu.Lock()
@@ -239,22 +239,22 @@ func (s *Simulator) ended(ctx context.Context, key string, p *corev1.Pod, m mach
 	if wait == 0 {
 		return s.launch(ctx, key, p, m, r)
 	}
-	s.warn(ctx, p, "BackOff", "Back-off restarting failed container "+r.container+" in pod "+p.Name+"_"+p.Namespace+"("+string(p.UID)+")")
-	return wait, s.report(ctx, p, m.instance, r, now)
+	s.recordWarning(ctx, p, "BackOff", "Back-off restarting failed container "+r.container+" in pod "+p.Name+"_"+p.Namespace+"("+string(p.UID)+")")
+	return wait, s.reportRun(ctx, p, m.instance, r, now)
 }
 
 // stopRun ends the container of a pod that is deleted, and then the pod.
 func (s *Simulator) stopRun(ctx context.Context, p *corev1.Pod, m machine, r *run, now time.Time) (time.Duration, error) {
 	var process Process
 	if r != nil {
-		process = r.alive()
+		process = r.liveProcess()
 	}
 	if process == nil {
 		action := podRemove
 		if len(p.Finalizers) > 0 {
 			action = podEnd // who holds it wants to see how it ended
 		}
-		return 0, ignoreNotFound(s.act(ctx, p, m.instance, action, metav1.NewTime(now)))
+		return 0, ignoreNotFound(s.performPodAction(ctx, p, m.instance, action, metav1.NewTime(now)))
 	}
 	if !r.stopping {
 		r.stopping = true
@@ -271,15 +271,15 @@ func (s *Simulator) stopRun(ctx context.Context, p *corev1.Pod, m machine, r *ru
 	return 0, nil // its end brings the pod back
 }
 
-// abandon kills what runs of a pod that is gone, or whose machine is.
-func (s *Simulator) abandon(key string) {
+// abandonPod kills what runs of a pod that is gone, or whose machine is.
+func (s *Simulator) abandonPod(key string) {
 	r := s.runs.get(key)
 	if r == nil {
 		return
 	}
 	s.runs.set(key, nil)
 	r.stopProbes()
-	if process := r.alive(); process != nil {
+	if process := r.liveProcess(); process != nil {
 		process.Stop(true)
 		<-process.Done()
 	}
@@ -291,8 +291,8 @@ func (s *Simulator) abandon(key string) {
 // stopRuns ends all containers, in order if they do so in time.
 func (s *Simulator) stopRuns() {
 	var ending sync.WaitGroup
-	for _, r := range s.runs.all() {
-		process := r.alive()
+	for _, r := range s.runs.allRuns() {
+		process := r.liveProcess()
 		if process == nil {
 			continue
 		}
@@ -319,13 +319,13 @@ func (s *Simulator) addressOf(p *corev1.Pod, i Instance) string {
 	case p.Status.PodIP != "":
 		return p.Status.PodIP
 	}
-	return s.addresses.take(p.UID)
+	return s.addresses.takeFreeAddress(p.UID)
 }
 
-// report writes the status of a pod that is run, if it is not yet so.
-func (s *Simulator) report(ctx context.Context, p *corev1.Pod, i Instance, r *run, now time.Time) error {
+// reportRun writes the status of a pod that is run, if it is not yet so.
+func (s *Simulator) reportRun(ctx context.Context, p *corev1.Pod, i Instance, r *run, now time.Time) error {
 	r.mu.Lock()
-	list, conditions := r.statuses(p), r.conditions(p, stamp(now))
+	list, conditions := r.containerStatuses(p), r.podConditions(p, apiTime(now))
 	waits := r.waiting != nil && p.Status.Phase == corev1.PodPending
 	r.mu.Unlock()
 	if p.Status.Phase == corev1.PodRunning && equality.Semantic.DeepEqual(list, p.Status.ContainerStatuses) && hasConditions(p, conditions) {
@@ -338,7 +338,7 @@ func (s *Simulator) report(ctx context.Context, p *corev1.Pod, i Instance, r *ru
 			return nil
 		}
 	}
-	status := startStatus(p, i.PrivateIP, s.addressOf(p, i), stamp(now))
+	status := startStatus(p, i.PrivateIP, s.addressOf(p, i), apiTime(now))
 	if p.Status.StartTime != nil {
 		delete(status, "startTime")
 	}
@@ -357,8 +357,8 @@ func hasConditions(p *corev1.Pod, want []corev1.PodCondition) bool {
 	return true
 }
 
-// statuses are those of all containers of the pod: of the one that runs, and of the others, which are simulated.
-func (r *run) statuses(p *corev1.Pod) []corev1.ContainerStatus {
+// containerStatuses are those of all containers of the pod: of the one that runs, and of the others, which are simulated.
+func (r *run) containerStatuses(p *corev1.Pod) []corev1.ContainerStatus {
 	var list []corev1.ContainerStatus
 	for _, c := range p.Spec.Containers {
 		status := corev1.ContainerStatus{
@@ -374,16 +374,16 @@ func (r *run) statuses(p *corev1.Pod) []corev1.ContainerStatus {
 			status.State, status.Ready, status.Started = corev1.ContainerState{Waiting: r.waiting}, false, new(false)
 			status.RestartCount = max(0, r.restarts-1) // the next one is not yet there
 		}
-		allocate(&status, c, p.Status.ContainerStatuses)
+		setAllocated(&status, c, p.Status.ContainerStatuses)
 		list = append(list, status)
 	}
 	return list
 }
 
-func (r *run) conditions(p *corev1.Pod, now metav1.Time) []corev1.PodCondition {
+func (r *run) podConditions(p *corev1.Pod, now metav1.Time) []corev1.PodCondition {
 	list := podConditions(p, true, now)
 	if r.ready && r.waiting == nil {
 		return list
 	}
-	return unready(p, list, r.container, now)
+	return unreadyConditions(p, list, r.container, now)
 }

@@ -50,14 +50,14 @@ type machine struct {
 	allocatable      corev1.ResourceList
 }
 
-// beats says whether the lease of one of its Nodes is renewed.
-func (m machine) beats(node string) bool {
+// renewsLease says whether the lease of one of its Nodes is renewed.
+func (m machine) renewsLease(node string) bool {
 	return m.heartbeat && (node == m.instance.PrivateDNS || m.twin)
 }
 
 // New checks the options. Nothing happens before Run.
 func New(o Options) (*Simulator, error) {
-	o, err := o.complete()
+	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func (s *Simulator) Run(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s.refresh() // first, so that no Node of an earlier run looks like one without an instance
+	s.refreshInstances() // first, so that no Node of an earlier run looks like one without an instance
 	if err := s.startInformers(ctx); err != nil {
 		return err
 	}
@@ -100,13 +100,13 @@ func (s *Simulator) Run(ctx context.Context) error {
 	}
 	s.mu.Unlock()
 	for range s.Workers {
-		s.running.Go(func() { s.work(ctx, s.podQueue, s.syncPod) })
+		s.running.Go(func() { s.processQueue(ctx, s.podQueue, s.syncPod) })
 	}
 	for range 8 {
-		s.running.Go(func() { s.work(ctx, s.nodeQueue, s.syncNode) })
+		s.running.Go(func() { s.processQueue(ctx, s.nodeQueue, s.syncNode) })
 		s.running.Go(func() { s.renewLeases(ctx) })
 	}
-	s.running.Go(func() { s.work(ctx, s.storageQueue, s.syncStorage) })
+	s.running.Go(func() { s.processQueue(ctx, s.storageQueue, s.syncStorage) })
 	s.running.Go(func() { s.followFaults(ctx) })
 	s.followCloud(ctx)
 	s.podQueue.ShutDown()
@@ -133,8 +133,8 @@ func (s *Simulator) Why(instanceID string) string {
 	return "no such instance"
 }
 
-// work takes keys off a queue until it is shut down. A sync says after what time to come again.
-func (s *Simulator) work(ctx context.Context, q workqueue.TypedRateLimitingInterface[string], sync func(context.Context, string) (time.Duration, error)) {
+// processQueue takes keys off a queue until it is shut down. A sync says after what time to come again.
+func (s *Simulator) processQueue(ctx context.Context, q workqueue.TypedRateLimitingInterface[string], sync func(context.Context, string) (time.Duration, error)) {
 	for {
 		key, stop := q.Get()
 		if stop {
@@ -168,7 +168,7 @@ func (s *Simulator) followCloud(ctx context.Context) {
 	defer limit.Stop()
 	for {
 		changed := s.Cloud.Changed()
-		s.refresh()
+		s.refreshInstances()
 		select {
 		case <-ctx.Done():
 			return
@@ -183,8 +183,8 @@ func (s *Simulator) followCloud(ctx context.Context) {
 	}
 }
 
-// refresh reads the instances and has those that changed looked at, and those that wait for admission.
-func (s *Simulator) refresh() {
+// refreshInstances reads the instances and has those that changed looked at, and those that wait for admission.
+func (s *Simulator) refreshInstances() {
 	list := s.Cloud.Instances()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -220,7 +220,7 @@ func (s *Simulator) refresh() {
 
 func (s *Simulator) followFaults(ctx context.Context) {
 	for {
-		changed := s.Options.Faults.changed()
+		changed := s.Options.Faults.nextChange()
 		s.mu.Lock()
 		for id := range s.machines {
 			s.nodeQueue.Add(id)
@@ -264,8 +264,8 @@ func (s *Simulator) wakeAt(ctx context.Context, id string, at time.Time) {
 	})
 }
 
-// kubelet returns the machine of a node, as it was at the last decision.
-func (s *Simulator) kubelet(node string) (machine, bool) {
+// machineOfNode returns the machine of a node, as it was at the last decision.
+func (s *Simulator) machineOfNode(node string) (machine, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if m := s.machines[s.byNode[node]]; m != nil {

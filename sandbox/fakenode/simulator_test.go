@@ -72,7 +72,7 @@ func (c *handClock) Until(t time.Time) (<-chan struct{}, func()) {
 	return c.change, func() {}
 }
 
-func (c *handClock) advance(d time.Duration) {
+func (c *handClock) advanceClock(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now = c.now.Add(d)
@@ -175,16 +175,16 @@ func TestClockAndRestart(t *testing.T) {
 	clock := &handClock{now: epoch, change: make(chan struct{})}
 	i := Instance{
 		ID: "i-1", Type: "m5.large", Zone: "a", Region: "r", PrivateDNS: "one", PrivateIP: "10.0.0.1", State: stateRunning, Running: epoch,
-		UserData: sample(t, "bottlerocket"), Capacity: small(),
+		UserData: readSample(t, "bottlerocket"), Capacity: m5LargeCapacity(),
 	}
 	cloud := newFixedCloud(i)
 	o := Options{Client: client, Cloud: cloud, Clock: clock, Cluster: "demo", Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
 	s, stop := startSimulator(t, o)
 	awaitWhy(t, s, "boots until 2026-01-02T03:04:25Z")
-	clock.advance(20 * time.Second)
+	clock.advanceClock(20 * time.Second)
 	awaitNode(t, client, func(n *corev1.Node) bool { return n != nil && !isReady(n) })
 	awaitWhy(t, s, "registered, not Ready yet")
-	clock.advance(2 * time.Second)
+	clock.advanceClock(2 * time.Second)
 	awaitNode(t, client, isReady)
 	stop()
 
@@ -199,7 +199,7 @@ func TestClockAndRestart(t *testing.T) {
 	s, _ = startSimulator(t, o)
 	awaitWhy(t, s, "terminated")
 	awaitNode(t, client, func(n *corev1.Node) bool { return n != nil })
-	clock.advance(5 * time.Second)
+	clock.advanceClock(5 * time.Second)
 	awaitNode(t, client, func(n *corev1.Node) bool { return n == nil })
 	awaitWhy(t, s, "no such instance")
 	if err := s.Run(t.Context()); err == nil {

@@ -22,7 +22,7 @@ func TestTrust_D03_LocalDisksAreTheStorageOfPods(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				i := Instance{Capacity: small(), LocalBytes: disks, Disks: []Disk{{Device: "/dev/sda1", Bytes: 40 * gibi, Root: true}}}
+				i := Instance{Capacity: m5LargeCapacity(), LocalBytes: disks, Disks: []Disk{{Device: "/dev/sda1", Bytes: 40 * gibi, Root: true}}}
 				list := Capacity(i.withStorage(config), config, 0)
 				storage := list.StorageEphemeral()
 				if storage.Value() != want {
@@ -50,7 +50,7 @@ func TestTrust_D03_VolumesOfALaunchAreTheStorageOfPods(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			tc.instance.Capacity = small()
+			tc.instance.Capacity = m5LargeCapacity()
 			machine := tc.instance.withStorage(tc.config)
 			if got := machine.StorageEphemeral().Value(); got != tc.want {
 				t.Errorf("pods have %d bytes, want %d", got, tc.want)

@@ -12,20 +12,20 @@ import (
 
 // syncNode looks at one instance: facts, decision, action.
 func (s *Simulator) syncNode(ctx context.Context, id string) (time.Duration, error) {
-	f, ok := s.observe(id)
+	f, ok := s.observeInstance(id)
 	if !ok {
 		return 0, nil
 	}
-	d := s.decide(f)
-	s.note(id, f, d)
+	d := s.decideStep(f)
+	s.recordDecision(id, f, d)
 	s.wakeAt(ctx, id, d.again)
 	if leaves, left := leavesReady(f.node, f.wall); leaves && left > 0 && (d.againWall == 0 || left < d.againWall) {
 		d.againWall = left
 	}
-	return d.againWall, s.perform(ctx, f, d)
+	return d.againWall, s.performStep(ctx, f, d)
 }
 
-func (s *Simulator) observe(id string) (facts, bool) {
+func (s *Simulator) observeInstance(id string) (facts, bool) {
 	now := s.Clock.Now()
 	s.mu.Lock()
 	m := s.machines[id]
@@ -45,27 +45,27 @@ func (s *Simulator) observe(id string) (facts, bool) {
 	s.mu.Unlock()
 	// Without the lock: it is code of others.
 	f.mayJoin = f.static || f.joined || s.Cloud.MayJoin(f.instance.Profile)
-	f.fault, f.flapping = s.Options.Faults.of(f.instance, f.config)
+	f.fault, f.flapping = s.Options.Faults.faultsOfInstance(f.instance, f.config)
 	if f.instance.PrivateDNS != "" {
 		if n, err := s.nodes.Get(f.instance.PrivateDNS); err == nil {
 			f.node = n
 		}
-		if n, err := s.nodes.Get(twinPrefix + f.instance.PrivateDNS); err == nil && belongs(n, f.instance) && n.Annotations[SimulatedAnnotation] != "" {
+		if n, err := s.nodes.Get(twinPrefix + f.instance.PrivateDNS); err == nil && belongsToInstance(n, f.instance) && n.Annotations[SimulatedAnnotation] != "" {
 			f.twin = n
 		}
 	}
 	return f, true
 }
 
-// note keeps the decision, so that pods and leases follow it, before anything is written.
-func (s *Simulator) note(id string, f facts, d step) {
+// recordDecision keeps the decision, so that pods and leases follow it, before anything is written.
+func (s *Simulator) recordDecision(id string, f facts, d step) {
 	s.mu.Lock()
 	m := s.machines[id]
 	if m == nil {
 		s.mu.Unlock()
 		return
 	}
-	_, allocatable := s.resources(f)
+	_, allocatable := s.nodeResources(f)
 	beats, twinBeats := d.heartbeat && !m.heartbeat, d.heartbeat && d.twin && !(m.heartbeat && m.twin)
 	woke := d.alive != m.alive || d.ready && !m.ready
 	m.why, m.refused = d.why, d.refused
@@ -78,7 +78,7 @@ func (s *Simulator) note(id string, f facts, d step) {
 	if d.adopt {
 		m.joined = true // joinedAt stays zero: it has been up for long
 	}
-	m.seen = m.seen || f.own()
+	m.seen = m.seen || f.ownsNode()
 	if d.forget {
 		delete(s.machines, id)
 		if s.byNode[m.instance.PrivateDNS] == id {
@@ -99,13 +99,13 @@ func (s *Simulator) note(id string, f facts, d step) {
 	}
 }
 
-func (s *Simulator) perform(ctx context.Context, f facts, d step) error {
+func (s *Simulator) performStep(ctx context.Context, f facts, d step) error {
 	switch {
 	case d.deleteNode:
 		return errors.Join(s.deleteNode(ctx, f.node), s.deleteNode(ctx, f.twin))
 	case d.register:
 		return s.register(ctx, f)
-	case d.alive && f.own():
+	case d.alive && f.ownsNode():
 		return ignoreNotFound(s.keepNode(ctx, f, d))
 	}
 	return nil
@@ -124,7 +124,7 @@ func (s *Simulator) keepNode(ctx context.Context, f facts, d step) error {
 	if err := s.reportStatus(ctx, f, f.node, d.ready); err != nil {
 		return err
 	}
-	if err := s.keepTwin(ctx, f, d); err != nil {
+	if err := s.keepDuplicateNode(ctx, f, d); err != nil {
 		return err
 	}
 	if d.dropStartup {
@@ -133,7 +133,7 @@ func (s *Simulator) keepNode(ctx context.Context, f facts, d step) error {
 	return nil
 }
 
-func (s *Simulator) keepTwin(ctx context.Context, f facts, d step) error {
+func (s *Simulator) keepDuplicateNode(ctx context.Context, f facts, d step) error {
 	switch {
 	case d.twin && f.twin == nil:
 		twin := s.newNode(f)

@@ -29,10 +29,10 @@ func parseTOML(text string) (map[string]any, error) {
 			return root, nil
 		}
 		var err error
-		if p.peek() == '[' {
-			table, err = p.header(root)
+		if p.peekByte() == '[' {
+			table, err = p.readHeader(root)
 		} else {
-			err = p.assignment(table)
+			err = p.readAssignment(table)
 		}
 		if err == nil {
 			err = p.endOfLine()
@@ -43,14 +43,14 @@ func parseTOML(text string) (map[string]any, error) {
 	}
 }
 
-func (p *toml) peek() byte {
+func (p *toml) peekByte() byte {
 	if p.at < len(p.text) {
 		return p.text[p.at]
 	}
 	return 0
 }
 
-func (p *toml) accept(token string) bool {
+func (p *toml) acceptToken(token string) bool {
 	if strings.HasPrefix(p.text[p.at:], token) {
 		p.at += len(token)
 		return true
@@ -81,31 +81,31 @@ func (p *toml) skipComment() {
 
 func (p *toml) endOfLine() error {
 	p.skipSpace(false)
-	if p.peek() == '#' {
+	if p.peekByte() == '#' {
 		p.skipComment()
 	}
 	if p.at < len(p.text) && p.text[p.at] != '\n' {
-		return fmt.Errorf("%q where the line should end", p.peek())
+		return fmt.Errorf("%q where the line should end", p.peekByte())
 	}
 	return nil
 }
 
-// header reads [a.b] or [[a.b]] and returns the table it opens.
-func (p *toml) header(root map[string]any) (map[string]any, error) {
+// readHeader reads [a.b] or [[a.b]] and returns the table it opens.
+func (p *toml) readHeader(root map[string]any) (map[string]any, error) {
 	p.at++
-	list := p.accept("[")
+	list := p.acceptToken("[")
 	path, err := p.key()
 	if err != nil {
 		return nil, err
 	}
-	if !p.accept("]") || list && !p.accept("]") {
+	if !p.acceptToken("]") || list && !p.acceptToken("]") {
 		return nil, fmt.Errorf("table %s is not closed", strings.Join(path, "."))
 	}
 	if !list {
-		return descend(root, path)
+		return descendTable(root, path)
 	}
 	last := len(path) - 1
-	parent, err := descend(root, path[:last])
+	parent, err := descendTable(root, path[:last])
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +118,7 @@ func (p *toml) header(root map[string]any) (map[string]any, error) {
 	return table, nil
 }
 
-func descend(table map[string]any, path []string) (map[string]any, error) {
+func descendTable(table map[string]any, path []string) (map[string]any, error) {
 	for _, key := range path {
 		switch v := table[key].(type) {
 		case nil:
@@ -143,12 +143,12 @@ func descend(table map[string]any, path []string) (map[string]any, error) {
 	return table, nil
 }
 
-func (p *toml) assignment(table map[string]any) error {
+func (p *toml) readAssignment(table map[string]any) error {
 	path, err := p.key()
 	if err != nil {
 		return err
 	}
-	if !p.accept("=") {
+	if !p.acceptToken("=") {
 		return fmt.Errorf("no value for %s", strings.Join(path, "."))
 	}
 	value, err := p.value()
@@ -156,7 +156,7 @@ func (p *toml) assignment(table map[string]any) error {
 		return err
 	}
 	last := len(path) - 1
-	parent, err := descend(table, path[:last])
+	parent, err := descendTable(table, path[:last])
 	if err != nil {
 		return err
 	}
@@ -173,9 +173,9 @@ func (p *toml) key() ([]string, error) {
 	for {
 		p.skipSpace(false)
 		var part string
-		if c := p.peek(); c == '"' || c == '\'' {
+		if c := p.peekByte(); c == '"' || c == '\'' {
 			var err error
-			if part, err = p.str(); err != nil {
+			if part, err = p.readString(); err != nil {
 				return nil, err
 			}
 		} else {
@@ -184,7 +184,7 @@ func (p *toml) key() ([]string, error) {
 				p.at++
 			}
 			if part = p.text[start:p.at]; part == "" {
-				return nil, fmt.Errorf("%q where a key should be", p.peek())
+				return nil, fmt.Errorf("%q where a key should be", p.peekByte())
 			}
 		}
 		path = append(path, part)
@@ -192,7 +192,7 @@ func (p *toml) key() ([]string, error) {
 			return nil, fmt.Errorf("a key of more than %d parts", tomlDepth)
 		}
 		p.skipSpace(false)
-		if !p.accept(".") {
+		if !p.acceptToken(".") {
 			return path, nil
 		}
 	}
@@ -208,11 +208,11 @@ func (p *toml) value() (any, error) {
 	}
 	defer func() { p.depth-- }()
 	p.skipSpace(false)
-	switch p.peek() {
+	switch p.peekByte() {
 	case '"', '\'':
-		return p.str()
+		return p.readString()
 	case '[':
-		return p.array()
+		return p.readArray()
 	case '{':
 		return p.inlineTable()
 	}
@@ -237,12 +237,12 @@ func (p *toml) value() (any, error) {
 	return nil, fmt.Errorf("%q is no value", token)
 }
 
-func (p *toml) array() (any, error) {
+func (p *toml) readArray() (any, error) {
 	p.at++
 	list := []any{}
 	for {
 		p.skipSpace(true)
-		if p.accept("]") {
+		if p.acceptToken("]") {
 			return list, nil
 		}
 		v, err := p.value()
@@ -251,7 +251,7 @@ func (p *toml) array() (any, error) {
 		}
 		list = append(list, v)
 		p.skipSpace(true)
-		if !p.accept(",") && p.peek() != ']' {
+		if !p.acceptToken(",") && p.peekByte() != ']' {
 			return nil, fmt.Errorf("an array is not closed")
 		}
 	}
@@ -261,25 +261,25 @@ func (p *toml) inlineTable() (any, error) {
 	p.at++
 	table := map[string]any{}
 	p.skipSpace(false)
-	if p.accept("}") {
+	if p.acceptToken("}") {
 		return table, nil
 	}
 	for {
-		if err := p.assignment(table); err != nil {
+		if err := p.readAssignment(table); err != nil {
 			return nil, err
 		}
 		p.skipSpace(false)
-		if p.accept("}") {
+		if p.acceptToken("}") {
 			return table, nil
 		}
-		if !p.accept(",") {
+		if !p.acceptToken(",") {
 			return nil, fmt.Errorf("an inline table is not closed")
 		}
 	}
 }
 
-// str reads a string of any of the four kinds.
-func (p *toml) str() (string, error) {
+// readString reads a string of any of the four kinds.
+func (p *toml) readString() (string, error) {
 	quote := p.text[p.at : p.at+1]
 	escapes := quote == `"`
 	lines := false
@@ -288,21 +288,21 @@ func (p *toml) str() (string, error) {
 	}
 	p.at += len(quote)
 	if lines {
-		p.accept("\n")
+		p.acceptToken("\n")
 	}
 	var b strings.Builder
 	for p.at < len(p.text) {
 		c := p.text[p.at]
 		switch {
-		case p.accept(quote):
+		case p.acceptToken(quote):
 			if lines { // quotes just before the closing ones belong to the string
-				for p.accept(quote[:1]) {
+				for p.acceptToken(quote[:1]) {
 					b.WriteByte(quote[0])
 				}
 			}
 			return b.String(), nil
 		case c == '\\' && escapes:
-			if err := p.escape(&b, lines); err != nil {
+			if err := p.readEscape(&b, lines); err != nil {
 				return "", err
 			}
 		case c == '\n' && !lines:
@@ -315,9 +315,9 @@ func (p *toml) str() (string, error) {
 	return "", fmt.Errorf("a string is not closed")
 }
 
-func (p *toml) escape(b *strings.Builder, lines bool) error {
+func (p *toml) readEscape(b *strings.Builder, lines bool) error {
 	p.at++
-	c := p.peek()
+	c := p.peekByte()
 	p.at = min(p.at+1, len(p.text))
 	simple := map[byte]byte{'b': '\b', 't': '\t', 'n': '\n', 'f': '\f', 'r': '\r', '"': '"', '\\': '\\'}
 	if r, ok := simple[c]; ok {
@@ -325,7 +325,7 @@ func (p *toml) escape(b *strings.Builder, lines bool) error {
 		return nil
 	}
 	if lines && (c == '\n' || c == ' ' || c == '\t') {
-		for p.peek() == '\n' || p.peek() == ' ' || p.peek() == '\t' {
+		for p.peekByte() == '\n' || p.peekByte() == ' ' || p.peekByte() == '\t' {
 			p.at++
 		}
 		return nil

@@ -154,7 +154,7 @@ type Options struct {
 	Log *slog.Logger
 }
 
-func (o Options) complete() (Options, error) {
+func (o Options) withDefaults() (Options, error) {
 	if o.Client == nil || o.Cloud == nil {
 		return o, errors.New("fakenode: a Client and a Cloud are required")
 	}

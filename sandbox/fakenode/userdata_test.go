@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func sample(tb testing.TB, name string) []byte {
+func readSample(tb testing.TB, name string) []byte {
 	tb.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata", "userdata", name+".txt"))
 	if err != nil {
@@ -48,7 +48,7 @@ func TestParseUserData(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := ParseUserData(sample(t, name))
+			got, err := ParseUserData(readSample(t, name))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -178,7 +178,7 @@ func TestBadUserData(t *testing.T) {
 // Whatever the bytes, parsing ends, and what it accepts is what an API server accepts as a Node.
 func FuzzParseUserData(f *testing.F) {
 	for _, name := range []string{"al2", "al2023", "bottlerocket", "windows"} {
-		f.Add(sample(f, name))
+		f.Add(readSample(f, name))
 	}
 	f.Add([]byte("a = [[[[{b = '''c''', d.e = 1}]]]]"))
 	f.Add([]byte("#!/bin/sh\ncat <<EOF <<-'X'\n\"\nEOF\n\tX\n/etc/eks/bootstrap.sh a\\\n b"))
@@ -196,7 +196,7 @@ func FuzzParseUserData(f *testing.F) {
 		if err := c.check(); err != nil {
 			t.Error(err)
 		}
-		machine := small()
+		machine := m5LargeCapacity()
 		capacity := Capacity(machine, c, 0.02)
 		for name, q := range Allocatable(machine, capacity, c) {
 			if have := capacity[name]; q.Sign() < 0 || q.Cmp(have) > 0 {
@@ -207,7 +207,7 @@ func FuzzParseUserData(f *testing.F) {
 }
 
 func FuzzTOML(f *testing.F) {
-	f.Add(string(sample(f, "bottlerocket")))
+	f.Add(string(readSample(f, "bottlerocket")))
 	f.Add("[[a.b]]\nc = -1_0\n[a.b.d]\ne = 1979-05-27T07:32:00Z\nf = \"\"\"\\\n  x\\U0001F600\"\"\"\"")
 	f.Fuzz(func(t *testing.T, text string) {
 		if root, err := parseTOML(text); err == nil && root == nil {

@@ -42,7 +42,7 @@ func (s *Simulator) syncAttachment(ctx context.Context, name string) (time.Durat
 	if err != nil {
 		return 0, client.IgnoreNotFound(err)
 	}
-	m, known := s.kubelet(a.Spec.NodeName)
+	m, known := s.machineOfNode(a.Spec.NodeName)
 	if a.DeletionTimestamp != nil {
 		return s.detach(ctx, a, m)
 	}
@@ -91,7 +91,7 @@ func attacherFinalizer(a *storagev1.VolumeAttachment) string {
 // that is gone.
 func (s *Simulator) detach(ctx context.Context, a *storagev1.VolumeAttachment, m machine) (time.Duration, error) {
 	if m.present && m.instance.State != stateTerminated {
-		fault, _ := s.Options.Faults.of(m.instance, m.config)
+		fault, _ := s.Options.Faults.faultsOfInstance(m.instance, m.config)
 		if wait := time.Until(a.DeletionTimestamp.Add(fault.DetachLate)); wait > 0 {
 			return wait, nil
 		}
@@ -150,14 +150,14 @@ func (s *Simulator) volumesOf(p *corev1.Pod) (list []*corev1.PersistentVolume, c
 	return list, true, nil
 }
 
-// attached says whether all CSI volumes of a pod are attached to its node, as a kubelet waits for.
-func (s *Simulator) attached(p *corev1.Pod) (bool, error) {
+// volumesAttached says whether all CSI volumes of a pod are attached to its node, as a kubelet waits for.
+func (s *Simulator) volumesAttached(p *corev1.Pod) (bool, error) {
 	volumes, complete, err := s.volumesOf(p)
 	if err != nil || !complete {
 		return false, err
 	}
 	for _, volume := range volumes {
-		there, err := s.attachment(volume.Name, p.Spec.NodeName)
+		there, err := s.isAttached(volume.Name, p.Spec.NodeName)
 		if err != nil || !there {
 			return false, err
 		}
@@ -190,7 +190,7 @@ func (s *Simulator) volumesInUse(node string) ([]corev1.UniqueVolumeName, error)
 	return slices.Compact(list), nil
 }
 
-func (s *Simulator) attachment(volume, node string) (bool, error) {
+func (s *Simulator) isAttached(volume, node string) (bool, error) {
 	list, err := s.attachments.List(labels.Everything())
 	if err != nil {
 		return false, err

@@ -22,8 +22,8 @@ import (
 // somebody who checks an installation reads it.
 func TestS_028_TheQueueOfAnInstallation(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	client := sqs.NewFromConfig(f.account())
+	f := newFlow(t, disturbsNone)
+	client := sqs.NewFromConfig(f.awsConfigOfUser())
 	queue, err := client.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: new(world.Queue)})
 	if err != nil {
 		t.Fatal(err)
@@ -48,11 +48,11 @@ const spotRole = "AWSServiceRoleForEC2Spot"
 // is no error.
 func TestS_139_TheRoleForSpot(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, alone) // others want spot
-	f.pool("", types("c5a.large"), require(karpv1.LabelCapacityType, corev1.NodeSelectorOpIn, karpv1.CapacityTypeSpot, karpv1.CapacityTypeOnDemand))
+	f := newFlow(t, exclusive) // others want spot
+	f.pool("", onlyTypes("c5a.large"), withRequirement(karpv1.LabelCapacityType, corev1.NodeSelectorOpIn, karpv1.CapacityTypeSpot, karpv1.CapacityTypeOnDemand))
 	f.classReady()
 	var roles []string
-	f.decode(f.aws(http.MethodGet, "roles", ""), &roles)
+	f.decode(f.callControlAPI(http.MethodGet, "roles", ""), &roles)
 	if !slices.Contains(roles, spotRole) {
 		t.Fatalf("the account has %v", roles)
 	}
@@ -61,21 +61,21 @@ func TestS_139_TheRoleForSpot(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.aws(http.MethodPut, "roles", string(body))
+		f.callControlAPI(http.MethodPut, "roles", string(body))
 	}
 	put(slices.DeleteFunc(slices.Clone(roles), func(name string) bool { return name == spotRole }))
 	f.Cleanup(func() { put(roles) })
-	f.Cleanup(f.kill) // what it knows of spot is not true for the next test
+	f.Cleanup(f.killController) // what it knows of spot is not true for the next test
 
 	f.deploy("first", 1)
 	f.event("NodeClaim", f.name, "SpotServiceLinkedRoleMissing", spotRole+"; run `aws iam create-service-linked-role --aws-service-name spot.amazonaws.com`")
-	f.running("first", 1)
+	f.waitForRunningPods("first", 1)
 	first := f.ready(1)[0]
 	if got := first.Labels[karpv1.LabelCapacityType]; got != karpv1.CapacityTypeOnDemand {
 		t.Errorf("the pod runs on %s", got)
 	}
 
-	client := iam.NewFromConfig(f.account())
+	client := iam.NewFromConfig(f.awsConfigOfUser())
 	role := &iam.CreateServiceLinkedRoleInput{AWSServiceName: new("spot.amazonaws.com")}
 	if _, err := client.CreateServiceLinkedRole(t.Context(), role); err != nil {
 		t.Fatal(err)
@@ -83,9 +83,9 @@ func TestS_139_TheRoleForSpot(t *testing.T) {
 	if _, err := client.CreateServiceLinkedRole(t.Context(), role); err == nil || !strings.Contains(err.Error(), "has been taken") {
 		t.Errorf("the role was made twice: %v", err)
 	}
-	f.kill() // else spot is not requested again for three minutes
+	f.killController() // else spot is not requested again for three minutes
 	f.deploy("second", 1)
-	f.running("second", 1)
+	f.waitForRunningPods("second", 1)
 	for _, c := range f.ready(2) {
 		if c.Name != first.Name && c.Labels[karpv1.LabelCapacityType] != karpv1.CapacityTypeSpot {
 			t.Errorf("%s is %s", c.Name, c.Labels[karpv1.LabelCapacityType])

@@ -20,8 +20,8 @@ import (
 // denied claims are not tried in a tight loop.
 func TestFM_A14_ClaimsAreDenied(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	f.policy(&admissionv1.ValidatingAdmissionPolicy{}, &admissionv1.ValidatingAdmissionPolicyBinding{}, `
+	f := newFlow(t, disturbsNone)
+	f.applyAdmissionPolicy(&admissionv1.ValidatingAdmissionPolicy{}, &admissionv1.ValidatingAdmissionPolicyBinding{}, `
 spec:
   matchConstraints: {resourceRules: [{apiGroups: [karpenter.sh], apiVersions: ["*"], operations: [CREATE], resources: [nodeclaims]}]}
   validations:
@@ -36,9 +36,9 @@ spec:
 	label := func(p *karpv1.NodePool) { p.Spec.Template.ObjectMeta.Labels = map[string]string{"flow": f.name} }
 	f.pool("-first", label, func(p *karpv1.NodePool) { p.Spec.Weight = new(int32(90)) })
 	f.pool("-next", label)
-	f.deploy("inflate", 1, selects("flow", f.name))
-	f.await(soon, "a claim was denied", func() (bool, string) { return tries.Load() > 0, "" })
-	f.running("inflate", 1)
+	f.deploy("inflate", 1, withNodeSelector("flow", f.name))
+	f.waitUntil(soon, "a claim was denied", func() (bool, string) { return tries.Load() > 0, "" })
+	f.waitForRunningPods("inflate", 1)
 	if n := len(f.claims(f.name + "-next")); n != 1 {
 		t.Errorf("%d claims of the next pool", n)
 	}
@@ -51,8 +51,8 @@ spec:
 // fit any more. They are counted for their pods all the same: no claim follows another without end.
 func TestFM_A13_ClaimsAreChangedOnTheWay(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	f.policy(&admissionv1.MutatingAdmissionPolicy{}, &admissionv1.MutatingAdmissionPolicyBinding{}, `
+	f := newFlow(t, disturbsNone)
+	f.applyAdmissionPolicy(&admissionv1.MutatingAdmissionPolicy{}, &admissionv1.MutatingAdmissionPolicyBinding{}, `
 spec:
   reinvocationPolicy: Never
   matchConstraints: {resourceRules: [{apiGroups: [karpenter.sh], apiVersions: ["*"], operations: [CREATE], resources: [nodeclaims]}]}
@@ -66,14 +66,14 @@ spec:
 	f.pool("")
 	f.deploy("inflate", 1)
 	claim := f.claim("was changed", func(c *karpv1.NodeClaim) bool { return c.Labels["changed"] == "yes" && len(c.Spec.Taints) == 1 })
-	f.stays(30*time.Second, "one claim", func() (bool, string) {
+	f.checkStays(30*time.Second, "one claim", func() (bool, string) {
 		list := f.claims()
 		return len(list) == 1 && list[0].UID == claim.UID, sayConditions(list)
 	})
 }
 
-// policy puts a policy in force, with what binds it, until the test ends.
-func (f *flow) policy(policy, binding client.Object, spec, binds string) {
+// applyAdmissionPolicy puts a policy in force, with what binds it, until the test ends.
+func (f *flow) applyAdmissionPolicy(policy, binding client.Object, spec, binds string) {
 	f.Helper()
 	f.decode(spec, policy)
 	f.decode(fmt.Sprintf(`{metadata: {name: %s}, spec: {policyName: %s}}`, f.name, f.name), binding)
@@ -92,7 +92,7 @@ func (f *flow) policy(policy, binding client.Object, spec, binds string) {
 // inForce waits until the API server applies a policy: it says no to, or changes, a claim that is only tried.
 func (f *flow) inForce(policy client.Object) {
 	f.Helper()
-	f.await(soon, "the policy is in force", func() (bool, string) {
+	f.waitUntil(soon, "the policy is in force", func() (bool, string) {
 		for _, pool := range []string{f.name, f.name + "-first"} {
 			claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{GenerateName: "try-", Labels: map[string]string{karpv1.LabelNodePool: pool}}}
 			f.decode(`{requirements: [], nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: none}}`, &claim.Spec)

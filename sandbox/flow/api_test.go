@@ -20,13 +20,13 @@ import (
 // FM D03, D04: the watch of claims is slow, so that a claim is not in the cache when the next pass runs.
 func TestFM_D04_OwnClaimsAreNotSeenYet(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, weather)
+	f := newFlow(t, disturbsAll)
 	f.deploy("inflate", 2)
-	f.unschedulable(2)
+	f.waitForUnschedulable(2)
 	mend := f.proxyFault(apiproxy.Fault{Verb: "watch", Resource: "nodeclaims", Latency: 10 * time.Second})
-	f.kill()                       // so that the watch begins anew, and late
-	f.pool("", types("m5.xlarge")) // holds both pods
-	f.running("inflate", 2, later)
+	f.killController()                 // so that the watch begins anew, and late
+	f.pool("", onlyTypes("m5.xlarge")) // holds both pods
+	f.waitForRunningPods("inflate", 2, later)
 	mend()
 	f.ready(1)
 	if n := len(f.allInstances()); n != 1 {
@@ -37,16 +37,16 @@ func TestFM_D04_OwnClaimsAreNotSeenYet(t *testing.T) {
 // FM D05: watches end again and again.
 func TestFM_D05_WatchesAreCut(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, weather)
+	f := newFlow(t, disturbsAll)
 	f.pool("")
 	f.proxyFault(apiproxy.Fault{Verb: "watch", CutAfter: 2 * time.Second})
-	f.deploy("inflate", 3, apart("inflate"))
-	f.running("inflate", 3, later)
+	f.deploy("inflate", 3, onePerNode("inflate"))
+	f.waitForRunningPods("inflate", 3, later)
 	f.ready(3)
 	claims := f.claims()
 	f.remove(&claims[0])
-	f.gone(&claims[0], later)
-	f.running("inflate", 3, later)
+	f.waitUntilGone(&claims[0], later)
+	f.waitForRunningPods("inflate", 3, later)
 	if n := len(f.allInstances()); n != 4 {
 		t.Errorf("%d instances, want three and a successor", n)
 	}
@@ -55,13 +55,13 @@ func TestFM_D05_WatchesAreCut(t *testing.T) {
 // FM D08: writes conflict, again and again.
 func TestFM_D08_Conflicts(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	f.pool("")
 	for _, resource := range []string{"nodeclaims", "nodeclaims/status", "nodes", "nodepools/status"} {
 		f.proxyFault(apiproxy.Fault{Verb: "patch", Resource: resource, Status: http.StatusConflict, Count: 3})
 	}
-	f.deploy("inflate", 2, apart("inflate"))
-	f.running("inflate", 2, later)
+	f.deploy("inflate", 2, onePerNode("inflate"))
+	f.waitForRunningPods("inflate", 2, later)
 	for _, n := range f.nodes() {
 		seen := map[string]bool{}
 		for _, taint := range n.Spec.Taints {
@@ -79,16 +79,16 @@ func TestFM_D08_Conflicts(t *testing.T) {
 // FM D09: the API server requests patience for a while. The deadline of a drain does not slip for it.
 func TestFM_D09_TooManyRequests(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, weather)
-	f.pool("", grace("40s"))
-	f.deploy("inflate", 1, annotated(karpv1.AnnotationDoNotDisrupt, "true"))
-	f.running("inflate", 1)
+	f := newFlow(t, disturbsAll)
+	f.pool("", withTerminationGracePeriod("40s"))
+	f.deploy("inflate", 1, withAnnotation(karpv1.AnnotationDoNotDisrupt, "true"))
+	f.waitForRunningPods("inflate", 1)
 	claim := f.ready(1)[0]
 	f.remove(&claim)
 	before := f.claim("has a deadline", func(c *karpv1.NodeClaim) bool { return c.Annotations[karpv1.AnnotationTerminationTimestamp] != "" })
-	f.disturb()
+	f.markDisturbed()
 	mend := f.proxyFault(apiproxy.Fault{Status: http.StatusTooManyRequests, Latency: 100 * time.Millisecond})
-	f.stays(15*time.Second, "the instance", func() (bool, string) {
+	f.checkStays(15*time.Second, "the instance", func() (bool, string) {
 		state := f.stateOf(instanceOf(&claim))
 		return state == "running", state
 	})
@@ -98,46 +98,46 @@ func TestFM_D09_TooManyRequests(t *testing.T) {
 		}
 	}
 	mend()
-	f.gone(&claim, later)
-	f.running("inflate", 1)
+	f.waitUntilGone(&claim, later)
+	f.waitForRunningPods("inflate", 1)
 }
 
 // FM D14: objects that leave out what they may leave out stop nobody.
 func TestFM_D14_SparseObjects(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	f.pool("")
 	f.deploy("sparse", 1, func(p *corev1.PodTemplateSpec) {
 		p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule}}
 		p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{}, PodAffinity: &corev1.PodAffinity{}}
 	})
 	f.deploy("inflate", 1)
-	f.running("inflate", 1)
-	f.running("sparse", 1)
+	f.waitForRunningPods("inflate", 1)
+	f.waitForRunningPods("sparse", 1)
 }
 
 // FM D16: events cannot be written; everything else goes on.
 func TestFM_D16_EventsAreRefused(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, alone) // others look for events
+	f := newFlow(t, exclusive) // others look for events
 	f.proxyFault(apiproxy.Fault{Resource: "events", Status: http.StatusServiceUnavailable})
 	f.pool("")
 	f.deploy("inflate", 1)
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	claim := f.ready(1)[0]
 	f.remove(&claim)
-	f.gone(&claim)
+	f.waitUntilGone(&claim)
 }
 
 // FM D17: the namespace goes while its node drains.
 func TestFM_D17_NamespaceGoesDuringTheDrain(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	f.pool("")
 	f.deploy("inflate", 3, stopsAfter(2))
-	f.running("inflate", 3)
+	f.waitForRunningPods("inflate", 3)
 	claim := f.ready(len(f.claims()))[0]
 	f.remove(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: f.namespace}})
 	f.remove(&claim)
-	f.gone(&claim)
+	f.waitUntilGone(&claim)
 }

@@ -19,27 +19,27 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 )
 
-// spare is a CapacityBuffer of the test.
-func (f *flow) spare(spec autoscalingv1beta1.CapacityBufferSpec) *autoscalingv1beta1.CapacityBuffer {
+// createBuffer is a CapacityBuffer of the test.
+func (f *flow) createBuffer(spec autoscalingv1beta1.CapacityBufferSpec) *autoscalingv1beta1.CapacityBuffer {
 	f.Helper()
 	b := &autoscalingv1beta1.CapacityBuffer{ObjectMeta: metav1.ObjectMeta{Name: "spare", Namespace: f.namespace}, Spec: spec}
 	if err := f.kube.Create(f.Context(), b); err != nil {
 		f.Fatal(err)
 	}
-	f.Cleanup(func() { f.drop(b) })
+	f.Cleanup(func() { f.deleteObject(b) })
 	return b
 }
 
-// drop deletes an object of a kind that the view does not have.
-func (f *flow) drop(obj client.Object) {
+// deleteObject deletes an object of a kind that the view does not have.
+func (f *flow) deleteObject(obj client.Object) {
 	f.Helper()
 	if err := f.kube.Delete(context.WithoutCancel(f.Context()), obj); client.IgnoreNotFound(err) != nil {
 		f.Error(err)
 	}
 }
 
-// template is a PodTemplate whose pods are those of inflate: one of them to an m5.large.
-func (f *flow) template() *corev1.PodTemplate {
+// createPodTemplate is a PodTemplate whose pods are those of inflate: one of them to an m5.large.
+func (f *flow) createPodTemplate() *corev1.PodTemplate {
 	f.Helper()
 	t := &corev1.PodTemplate{
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: f.namespace},
@@ -60,10 +60,10 @@ func (f *flow) template() *corev1.PodTemplate {
 	return t
 }
 
-// held waits for a condition of a buffer.
-func (f *flow) held(b *autoscalingv1beta1.CapacityBuffer, kind string, status metav1.ConditionStatus, reason string) {
+// waitForBufferCondition waits for a condition of a buffer.
+func (f *flow) waitForBufferCondition(b *autoscalingv1beta1.CapacityBuffer, kind string, status metav1.ConditionStatus, reason string) {
 	f.Helper()
-	f.await(soon, fmt.Sprintf("buffer %s is %s=%s %s", b.Name, kind, status, reason), func() (bool, string) {
+	f.waitUntil(soon, fmt.Sprintf("buffer %s is %s=%s %s", b.Name, kind, status, reason), func() (bool, string) {
 		if err := f.kube.Get(f.Context(), client.ObjectKeyFromObject(b), b); err != nil {
 			return false, err.Error()
 		}
@@ -76,10 +76,10 @@ func (f *flow) held(b *autoscalingv1beta1.CapacityBuffer, kind string, status me
 	})
 }
 
-// few waits until the pools of the test have so many claims.
-func (f *flow) few(n int) {
+// waitForClaimCount waits until the pools of the test have so many claims.
+func (f *flow) waitForClaimCount(n int) {
 	f.Helper()
-	f.await(later, fmt.Sprintf("%d claims are left", n), func() (bool, string) {
+	f.waitUntil(later, fmt.Sprintf("%d claims are left", n), func() (bool, string) {
 		list := f.claims()
 		return len(list) == n, sayConditions(list)
 	})
@@ -89,16 +89,16 @@ func (f *flow) few(n int) {
 // refilled, and the nodes go when the buffer is deleted.
 func TestCB_12_ABufferHoldsRoomThatPodsTakeAtOnce(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	f.pool("", types("m5.large"), emptyAfter("10s"))
-	f.template()
-	b := f.spare(autoscalingv1beta1.CapacityBufferSpec{PodTemplateRef: &autoscalingv1beta1.LocalObjectRef{Name: "web"}, Replicas: new(int32(2))})
+	f := newFlow(t, disturbsNone)
+	f.pool("", onlyTypes("m5.large"), emptyAfter("10s"))
+	f.createPodTemplate()
+	b := f.createBuffer(autoscalingv1beta1.CapacityBufferSpec{PodTemplateRef: &autoscalingv1beta1.LocalObjectRef{Name: "web"}, Replicas: new(int32(2))})
 	first := map[string]bool{}
 	for _, c := range f.ready(2) {
 		first[f.nodeOf(&c).Name] = true
 	}
-	f.held(b, "ReadyForProvisioning", metav1.ConditionTrue, "Resolved")
-	f.held(b, "Provisioning", metav1.ConditionTrue, "FitsExistingCapacity")
+	f.waitForBufferCondition(b, "ReadyForProvisioning", metav1.ConditionTrue, "Resolved")
+	f.waitForBufferCondition(b, "Provisioning", metav1.ConditionTrue, "FitsExistingCapacity")
 	if b.Status.Replicas == nil || *b.Status.Replicas != 2 || b.Status.PodTemplateRef == nil || b.Status.PodTemplateRef.Name != "web" || b.Status.PodTemplateGeneration == nil {
 		t.Errorf("status %+v", b.Status)
 	}
@@ -109,75 +109,75 @@ func TestCB_12_ABufferHoldsRoomThatPodsTakeAtOnce(t *testing.T) {
 		t.Errorf("%d pods are in the API although nobody made one", n)
 	}
 	f.deploy("inflate", 2)
-	for _, p := range f.running("inflate", 2) {
+	for _, p := range f.waitForRunningPods("inflate", 2) {
 		if !first[p.Spec.NodeName] {
 			t.Errorf("pod %s waited for node %s", p.Name, p.Spec.NodeName)
 		}
 	}
 	f.ready(4)
-	f.held(b, "Provisioning", metav1.ConditionTrue, "FitsExistingCapacity")
+	f.waitForBufferCondition(b, "Provisioning", metav1.ConditionTrue, "FitsExistingCapacity")
 	if list := f.events("Pod", "capacity-buffer-"); len(list) > 0 {
 		t.Errorf("events about pods that do not exist: %s", sayEvents(list))
 	}
-	f.drop(b)
-	f.few(2)
-	f.running("inflate", 2)
+	f.deleteObject(b)
+	f.waitForClaimCount(2)
+	f.waitForRunningPods("inflate", 2)
 }
 
 // CB-10, CB-15, V15-64: a buffer that is a share of a Deployment grows with it, and ends with it.
 func TestCB_10_ABufferIsAShareOfADeployment(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	f.pool("", types("m5.large"), emptyAfter("10s"))
+	f := newFlow(t, disturbsNone)
+	f.pool("", onlyTypes("m5.large"), emptyAfter("10s"))
 	d := f.deploy("inflate", 2)
-	b := f.spare(autoscalingv1beta1.CapacityBufferSpec{
+	b := f.createBuffer(autoscalingv1beta1.CapacityBufferSpec{
 		ScalableRef: &autoscalingv1beta1.ScalableRef{APIGroup: "apps", Kind: "Deployment", Name: "inflate"}, Percentage: new(int32(50)),
 	})
 	f.ready(3)
-	f.held(b, "Provisioning", metav1.ConditionTrue, "FitsExistingCapacity")
+	f.waitForBufferCondition(b, "Provisioning", metav1.ConditionTrue, "FitsExistingCapacity")
 	f.scale(d, 4)
-	f.running("inflate", 4)
+	f.waitForRunningPods("inflate", 4)
 	f.ready(6)
 	f.remove(d)
-	f.held(b, "ReadyForProvisioning", metav1.ConditionFalse, "ScalableRefNotFound")
-	f.held(b, "Provisioning", metav1.ConditionFalse, "NotReadyForProvisioning")
-	f.few(0)
+	f.waitForBufferCondition(b, "ReadyForProvisioning", metav1.ConditionFalse, "ScalableRefNotFound")
+	f.waitForBufferCondition(b, "Provisioning", metav1.ConditionFalse, "NotReadyForProvisioning")
+	f.waitForClaimCount(0)
 }
 
 // CB-14, FM M04: a PodTemplate that is missing is named by a condition, one that comes is found, and one that is deleted
 // is noticed within 30 seconds, after which nodes go.
 func TestCB_14_ABufferWithoutItsTemplateSaysSo(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	f.pool("", types("m5.large"), emptyAfter("10s"))
-	b := f.spare(autoscalingv1beta1.CapacityBufferSpec{PodTemplateRef: &autoscalingv1beta1.LocalObjectRef{Name: "web"}, Replicas: new(int32(1))})
-	f.held(b, "ReadyForProvisioning", metav1.ConditionFalse, "PodTemplateNotFound")
-	tmpl := f.template()
-	f.held(b, "ReadyForProvisioning", metav1.ConditionTrue, "Resolved")
+	f := newFlow(t, disturbsNone)
+	f.pool("", onlyTypes("m5.large"), emptyAfter("10s"))
+	b := f.createBuffer(autoscalingv1beta1.CapacityBufferSpec{PodTemplateRef: &autoscalingv1beta1.LocalObjectRef{Name: "web"}, Replicas: new(int32(1))})
+	f.waitForBufferCondition(b, "ReadyForProvisioning", metav1.ConditionFalse, "PodTemplateNotFound")
+	tmpl := f.createPodTemplate()
+	f.waitForBufferCondition(b, "ReadyForProvisioning", metav1.ConditionTrue, "Resolved")
 	f.ready(1)
-	f.held(b, "Provisioning", metav1.ConditionTrue, "FitsExistingCapacity")
-	f.drop(tmpl)
+	f.waitForBufferCondition(b, "Provisioning", metav1.ConditionTrue, "FitsExistingCapacity")
+	f.deleteObject(tmpl)
 	deleted := time.Now()
-	f.held(b, "ReadyForProvisioning", metav1.ConditionFalse, "PodTemplateNotFound")
+	f.waitForBufferCondition(b, "ReadyForProvisioning", metav1.ConditionFalse, "PodTemplateNotFound")
 	for _, c := range b.Status.Conditions {
 		if c.Type == "ReadyForProvisioning" && c.LastTransitionTime.Sub(deleted) > 30*time.Second {
 			t.Errorf("noticed after %s", c.LastTransitionTime.Sub(deleted))
 		}
 	}
-	f.few(0)
+	f.waitForClaimCount(0)
 }
 
 // FM M06, CB-12: a limit that has no room for all: as much as it allows, and the condition says why.
 func TestFM_M06_ABufferBeyondTheLimit(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	f.pool("", types("m5.large"), func(p *karpv1.NodePool) { p.Spec.Limits = corev1.ResourceList{"cpu": resource.MustParse("4")} })
-	f.template()
-	b := f.spare(autoscalingv1beta1.CapacityBufferSpec{PodTemplateRef: &autoscalingv1beta1.LocalObjectRef{Name: "web"}, Replicas: new(int32(4))})
+	f := newFlow(t, disturbsNone)
+	f.pool("", onlyTypes("m5.large"), func(p *karpv1.NodePool) { p.Spec.Limits = corev1.ResourceList{"cpu": resource.MustParse("4")} })
+	f.createPodTemplate()
+	b := f.createBuffer(autoscalingv1beta1.CapacityBufferSpec{PodTemplateRef: &autoscalingv1beta1.LocalObjectRef{Name: "web"}, Replicas: new(int32(4))})
 	f.ready(2)
-	f.held(b, "Provisioning", metav1.ConditionFalse, "RequiresNewCapacity")
-	f.await(soon, "the condition says that 2 of 4 pods have room, and why not more", func() (bool, string) {
-		f.held(b, "Provisioning", metav1.ConditionFalse, "RequiresNewCapacity")
+	f.waitForBufferCondition(b, "Provisioning", metav1.ConditionFalse, "RequiresNewCapacity")
+	f.waitUntil(soon, "the condition says that 2 of 4 pods have room, and why not more", func() (bool, string) {
+		f.waitForBufferCondition(b, "Provisioning", metav1.ConditionFalse, "RequiresNewCapacity")
 		text := ""
 		for _, c := range b.Status.Conditions {
 			if c.Type == "Provisioning" {
@@ -197,7 +197,7 @@ func TestFM_M06_ABufferBeyondTheLimit(t *testing.T) {
 // without a restart.
 func TestCB_17_WithoutTheCRD(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, alone)
+	f := newFlow(t, exclusive)
 	crd := &unstructured.Unstructured{}
 	crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
 	if err := f.kube.Get(f.Context(), client.ObjectKey{Name: "capacitybuffers.autoscaling.x-k8s.io"}, crd); err != nil {
@@ -207,36 +207,36 @@ func TestCB_17_WithoutTheCRD(t *testing.T) {
 	again.SetResourceVersion("")
 	again.SetUID("")
 	unstructured.RemoveNestedField(again.Object, "status")
-	f.drop(crd)
-	f.with()
-	f.pool("", types("m5.large"))
+	f.deleteObject(crd)
+	f.withFlags()
+	f.pool("", onlyTypes("m5.large"))
 	f.deploy("inflate", 1)
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	f.toldOnce("the cluster does not serve CapacityBuffers")
 	if err := f.kube.Create(f.Context(), again); err != nil {
 		t.Fatal(err)
 	}
-	f.template()
+	f.createPodTemplate()
 	spec := autoscalingv1beta1.CapacityBufferSpec{PodTemplateRef: &autoscalingv1beta1.LocalObjectRef{Name: "web"}, Replicas: new(int32(1))}
-	f.await(soon, "the API server serves CapacityBuffers", func() (bool, string) {
+	f.waitUntil(soon, "the API server serves CapacityBuffers", func() (bool, string) {
 		err := f.kube.List(f.Context(), &autoscalingv1beta1.CapacityBufferList{})
 		return err == nil, fmt.Sprint(err)
 	})
-	f.spare(spec)
+	f.createBuffer(spec)
 	f.ready(2)
 }
 
 // CB-17: with the gate off a buffer is only an object.
 func TestCB_17_WithTheGateOff(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, alone)
-	f.with("--feature-gates=CapacityBuffer=false")
-	f.pool("", types("m5.large"))
-	f.template()
-	b := f.spare(autoscalingv1beta1.CapacityBufferSpec{PodTemplateRef: &autoscalingv1beta1.LocalObjectRef{Name: "web"}, Replicas: new(int32(1))})
+	f := newFlow(t, exclusive)
+	f.withFlags("--feature-gates=CapacityBuffer=false")
+	f.pool("", onlyTypes("m5.large"))
+	f.createPodTemplate()
+	b := f.createBuffer(autoscalingv1beta1.CapacityBufferSpec{PodTemplateRef: &autoscalingv1beta1.LocalObjectRef{Name: "web"}, Replicas: new(int32(1))})
 	f.deploy("inflate", 1)
-	f.running("inflate", 1)
-	f.stays(40*time.Second, "one claim, and a buffer without status", func() (bool, string) {
+	f.waitForRunningPods("inflate", 1)
+	f.checkStays(40*time.Second, "one claim, and a buffer without status", func() (bool, string) {
 		if err := f.kube.Get(f.Context(), client.ObjectKeyFromObject(b), b); err != nil {
 			return false, err.Error()
 		}

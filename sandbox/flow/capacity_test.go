@@ -15,25 +15,25 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 )
 
-// ice takes the capacity of offerings away, until the test ends. What one test finds out of capacity is out for all
+// exhaustOfferings takes the capacity of offerings away, until the test ends. What one test finds out of capacity is out for all
 // that share its controller, so a test that must find it out by itself takes a type so expensive that no other requests it.
-func (f *flow) ice(capacityType, instanceType, zone string) {
+func (f *flow) exhaustOfferings(capacityType, instanceType, zone string) {
 	f.Helper()
 	pool := fmt.Sprintf(`{"capacityType":%q,"instanceType":%q,"zone":%q}`, capacityType, instanceType, zone)
-	f.aws(http.MethodPost, "ice", pool)
-	f.Cleanup(func() { f.aws(http.MethodDelete, "ice", pool) })
+	f.callControlAPI(http.MethodPost, "ice", pool)
+	f.Cleanup(func() { f.callControlAPI(http.MethodDelete, "ice", pool) })
 }
 
 // S-004, FM F01: the first choice has no capacity; the next is requested at once, and the pod runs.
 func TestS_004_NoCapacityForTheFirstChoice(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	f.ice("spot", "c6a.large", "")
-	f.pool("", types("c6a.large", "c6a.xlarge"), func(p *karpv1.NodePool) {
-		require(karpv1.LabelCapacityType, corev1.NodeSelectorOpIn, karpv1.CapacityTypeSpot)(p)
+	f := newFlow(t, disturbsNone)
+	f.exhaustOfferings("spot", "c6a.large", "")
+	f.pool("", onlyTypes("c6a.large", "c6a.xlarge"), func(p *karpv1.NodePool) {
+		withRequirement(karpv1.LabelCapacityType, corev1.NodeSelectorOpIn, karpv1.CapacityTypeSpot)(p)
 	})
 	f.deploy("inflate", 1)
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	if events := f.events("NodeClaim", f.name); slices.ContainsFunc(events, func(e eventsv1.Event) bool { return e.Reason == "InsufficientCapacityError" }) {
 		t.Errorf("a claim was given up although the next choice has capacity: %s", sayEvents(events))
 	}
@@ -48,16 +48,16 @@ func TestS_004_NoCapacityForTheFirstChoice(t *testing.T) {
 // the next pool is used.
 func TestLC_15_16_TheNextPoolWhenTheFirstHasNoCapacity(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	f.ice("on-demand", "x1e.xlarge", "")
+	f := newFlow(t, disturbsNone)
+	f.exhaustOfferings("on-demand", "x1e.xlarge", "")
 	label := func(p *karpv1.NodePool) { p.Spec.Template.ObjectMeta.Labels = map[string]string{"flow": f.name} }
-	first := f.pool("-first", label, types("x1e.xlarge"), func(p *karpv1.NodePool) { p.Spec.Weight = new(int32(90)) })
-	f.condition(first, karpv1.ConditionReady, metav1.ConditionTrue, "") // else the pod is served before
-	f.pool("-next", label, types("m6a.large"))
-	f.deploy("inflate", 1, selects("flow", f.name))
+	first := f.pool("-first", label, onlyTypes("x1e.xlarge"), func(p *karpv1.NodePool) { p.Spec.Weight = new(int32(90)) })
+	f.waitForCondition(first, karpv1.ConditionReady, metav1.ConditionTrue, "") // else the pod is served before
+	f.pool("-next", label, onlyTypes("m6a.large"))
+	f.deploy("inflate", 1, withNodeSelector("flow", f.name))
 	f.event("NodeClaim", f.name+"-first", "InsufficientCapacityError", "")
-	f.running("inflate", 1)
-	if n := f.counted("karpenter_nodeclaims_disrupted_total", `reason="insufficient_capacity"`); n < 1 {
+	f.waitForRunningPods("inflate", 1)
+	if n := f.sumMetric("karpenter_nodeclaims_disrupted_total", `reason="insufficient_capacity"`); n < 1 {
 		t.Errorf("%v claims are counted as removed for want of capacity", n)
 	}
 	if n := len(f.claims(f.name + "-next")); n != 1 {
@@ -68,13 +68,13 @@ func TestLC_15_16_TheNextPoolWhenTheFirstHasNoCapacity(t *testing.T) {
 // FM F02: nothing has capacity. Claims come and go, ten a minute at most, and the pod says so.
 func TestFM_F02_NoCapacityAtAll(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	f.ice("on-demand", "x2iedn.xlarge", "")
-	f.pool("", types("x2iedn.xlarge"))
+	f := newFlow(t, disturbsNone)
+	f.exhaustOfferings("on-demand", "x2iedn.xlarge", "")
+	f.pool("", onlyTypes("x2iedn.xlarge"))
 	f.deploy("inflate", 1)
 	f.event("NodeClaim", f.name, "InsufficientCapacityError", "")
 	seen := map[string]bool{}
-	f.stays(60*time.Second, "at most ten claims a minute", func() (bool, string) {
+	f.checkStays(60*time.Second, "at most ten claims a minute", func() (bool, string) {
 		for _, c := range f.claims() {
 			seen[c.Name] = true
 		}
@@ -89,14 +89,14 @@ func TestFM_F02_NoCapacityAtAll(t *testing.T) {
 // up. The event names the code, and on-demand is used where the pool allows it.
 func TestFM_F03_F05_SpotIsNotToBeHad(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, weather)
-	f.pool("", types("m5.large"), require(karpv1.LabelCapacityType, corev1.NodeSelectorOpIn, karpv1.CapacityTypeSpot, karpv1.CapacityTypeOnDemand)) // holds one of these pods
-	f.Cleanup(f.kill)                                                                                                                               // what it knows of spot is not true for the next test
+	f := newFlow(t, disturbsAll)
+	f.pool("", onlyTypes("m5.large"), withRequirement(karpv1.LabelCapacityType, corev1.NodeSelectorOpIn, karpv1.CapacityTypeSpot, karpv1.CapacityTypeOnDemand)) // holds one of these pods
+	f.Cleanup(f.killController)                                                                                                                                 // what it knows of spot is not true for the next test
 	role := `{"capacityType":"spot","code":"AuthFailure.ServiceLinkedRoleCreationNotPermitted","message":"The provided credentials do not have permission to create the service-linked role for EC2 Spot Instances."}`
-	f.aws(http.MethodPost, "ice", role)
-	f.Cleanup(func() { f.aws(http.MethodDelete, "ice", "") })
+	f.callControlAPI(http.MethodPost, "ice", role)
+	f.Cleanup(func() { f.callControlAPI(http.MethodDelete, "ice", "") })
 	f.deploy("role", 1)
-	f.await(soon, "an event that names ServiceLinkedRoleCreationNotPermitted", func() (bool, string) {
+	f.waitUntil(soon, "an event that names ServiceLinkedRoleCreationNotPermitted", func() (bool, string) {
 		list := f.events("NodeClaim", f.name)
 		for _, e := range list {
 			if strings.Contains(e.Note, "ServiceLinkedRoleCreationNotPermitted") || e.Reason == "SpotServiceLinkedRoleMissing" {
@@ -105,13 +105,13 @@ func TestFM_F03_F05_SpotIsNotToBeHad(t *testing.T) {
 		}
 		return false, sayEvents(list)
 	})
-	f.running("role", 1)
-	f.aws(http.MethodDelete, "ice", "")
-	f.kill()
-	f.aws(http.MethodPut, "quota", `{"spotVCPU":0}`)
-	f.Cleanup(func() { f.aws(http.MethodPut, "quota", `{"spotVCPU":null}`) })
+	f.waitForRunningPods("role", 1)
+	f.callControlAPI(http.MethodDelete, "ice", "")
+	f.killController()
+	f.callControlAPI(http.MethodPut, "quota", `{"spotVCPU":0}`)
+	f.Cleanup(func() { f.callControlAPI(http.MethodPut, "quota", `{"spotVCPU":null}`) })
 	f.deploy("quota", 1)
-	f.running("quota", 1)
+	f.waitForRunningPods("quota", 1)
 	for _, c := range f.ready(2) {
 		if got := c.Labels[karpv1.LabelCapacityType]; got != karpv1.CapacityTypeOnDemand {
 			t.Errorf("claim %s is %s", c.Name, got)

@@ -17,8 +17,8 @@ import (
 	"github.com/dovetail-sh/dovetail/sandbox/invariant"
 )
 
-// handmade is a claim that a user makes, for a class of the test. It goes at the end.
-func (f *flow) handmade(suffix, class string, labels map[string]string) *karpv1.NodeClaim {
+// createClaimByHand is a claim that a user makes, for a class of the test. It goes at the end.
+func (f *flow) createClaimByHand(suffix, class string, labels map[string]string) *karpv1.NodeClaim {
 	f.Helper()
 	claim := &karpv1.NodeClaim{}
 	f.decode(`
@@ -35,39 +35,39 @@ spec:
 // LC-04: a claim whose class does not exist, or is not ready, goes, and an event says why.
 func TestLC_04_ClaimsWithoutAClassThatIsReady(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: f.name}}
-	f.condition(class, karpv1.ConditionReady, metav1.ConditionTrue, "")
+	f.waitForCondition(class, karpv1.ConditionReady, metav1.ConditionTrue, "")
 	patch(f, class, func(c *awsv1.EC2NodeClass) {
 		c.Spec.SubnetSelectorTerms[0].Tags = map[string]string{"karpenter.sh/discovery": "nowhere"}
 	})
-	f.condition(class, karpv1.ConditionReady, metav1.ConditionFalse, "")
-	none, unready := f.handmade("-none", f.name+"-none", nil), f.handmade("-unready", f.name, nil)
+	f.waitForCondition(class, karpv1.ConditionReady, metav1.ConditionFalse, "")
+	none, unready := f.createClaimByHand("-none", f.name+"-none", nil), f.createClaimByHand("-unready", f.name, nil)
 	f.event("NodeClaim", none.Name, "InsufficientCapacityError", f.name+"-none")
 	f.event("NodeClaim", unready.Name, "NodeClassNotReady", f.name)
-	f.gone(none)
-	f.gone(unready)
+	f.waitUntilGone(none)
+	f.waitUntilGone(unready)
 }
 
 // LC-58: a claim without a pool gets its node like any other, and is left alone after that: its class changes, its
 // node is empty, and it has neither mark.
 func TestLC_58_AClaimWithoutAPool(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: f.name}}
-	f.condition(class, karpv1.ConditionReady, metav1.ConditionTrue, "")
-	claim := f.handmade("-single", f.name, nil)
-	f.condition(claim, karpv1.ConditionReady, metav1.ConditionTrue, "")
+	f.waitForCondition(class, karpv1.ConditionReady, metav1.ConditionTrue, "")
+	claim := f.createClaimByHand("-single", f.name, nil)
+	f.waitForCondition(claim, karpv1.ConditionReady, metav1.ConditionTrue, "")
 	patch(f, class, func(c *awsv1.EC2NodeClass) { c.Spec.UserData = new("#!/bin/bash\necho drift") })
-	f.stays(8*time.Second, "the claim, without a mark", func() (bool, string) {
+	f.checkStays(8*time.Second, "the claim, without a mark", func() (bool, string) {
 		if err := f.kube.Get(t.Context(), keyOf(claim), claim); err != nil {
 			return false, err.Error()
 		}
 		marked := condition.Find(claim.Status.Conditions, karpv1.ConditionDrifted) != nil || condition.Find(claim.Status.Conditions, karpv1.ConditionConsolidatable) != nil
-		return !marked && !deleting(claim), sayConditions([]karpv1.NodeClaim{*claim})
+		return !marked && !isDeleting(claim), sayConditions([]karpv1.NodeClaim{*claim})
 	})
 	f.remove(claim)
-	f.gone(claim)
+	f.waitUntilGone(claim)
 }
 
 // LC-44, LC-59, LC-62: objects as an older Karpenter left them. The hash of another version is no drift and is
@@ -75,10 +75,10 @@ func TestLC_58_AClaimWithoutAPool(t *testing.T) {
 // them as the new one does, and the node says so.
 func TestLC_62_WhatAnOlderVersionLeft(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	pool := f.pool("", types("m5.large"))
-	f.deploy("inflate", 1, annotated(karpv1.AnnotationDoNotEvict, "true"))
-	pod := f.running("inflate", 1)[0]
+	f := newFlow(t, disturbsNone)
+	pool := f.pool("", onlyTypes("m5.large"))
+	f.deploy("inflate", 1, withAnnotation(karpv1.AnnotationDoNotEvict, "true"))
+	pod := f.waitForRunningPods("inflate", 1)[0]
 	claim := f.ready(1)[0]
 	f.event("Node", claim.Status.NodeName, "DisruptionBlocked", karpv1.AnnotationDoNotEvict)
 	const classLabel = awsv1.Group + "/ec2nodeclass"
@@ -86,7 +86,7 @@ func TestLC_62_WhatAnOlderVersionLeft(t *testing.T) {
 		c.Annotations[karpv1.AnnotationNodePoolHash], c.Annotations[karpv1.AnnotationNodePoolHashVersion] = "12345", "v3"
 		delete(c.Labels, classLabel)
 	})
-	f.condition(pool, karpv1.ConditionReady, metav1.ConditionTrue, "") // reads it
+	f.waitForCondition(pool, karpv1.ConditionReady, metav1.ConditionTrue, "") // reads it
 	patch(f, pool, func(p *karpv1.NodePool) {
 		p.Annotations[karpv1.AnnotationNodePoolHash], p.Annotations[karpv1.AnnotationNodePoolHashVersion] = "12345", "v3"
 	})
@@ -95,9 +95,9 @@ func TestLC_62_WhatAnOlderVersionLeft(t *testing.T) {
 		delete(n.Labels, classLabel)
 		delete(n.Labels, karpv1.LabelProvisionerName)
 	})
-	f.await(soon, "the claim and its node are as new", func() (bool, string) {
+	f.waitUntil(soon, "the claim and its node are as new", func() (bool, string) {
 		list := f.claims()
-		if len(list) != 1 || list[0].UID != claim.UID || deleting(&list[0]) || is(karpv1.ConditionDrifted)(&list[0]) {
+		if len(list) != 1 || list[0].UID != claim.UID || isDeleting(&list[0]) || hasCondition(karpv1.ConditionDrifted)(&list[0]) {
 			t.Fatalf("what was taken over is replaced: %s", sayConditions(list))
 		}
 		if err := f.kube.Get(t.Context(), keyOf(pool), pool); err != nil {
@@ -109,13 +109,13 @@ func TestLC_62_WhatAnOlderVersionLeft(t *testing.T) {
 			!slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpv1.TaintKeyDisruption })
 		return written && cleaned, sayConditions(list)
 	})
-	if now := f.running("inflate", 1)[0]; now.UID != pod.UID {
+	if now := f.waitForRunningPods("inflate", 1)[0]; now.UID != pod.UID {
 		t.Error("the pod was moved")
 	}
 }
 
-// stores makes a volume and a Deployment that uses it.
-func (f *flow) stores(name string) *appsv1.Deployment {
+// createVolumeWorkload makes a volume and a Deployment that uses it.
+func (f *flow) createVolumeWorkload(name string) *appsv1.Deployment {
 	f.Helper()
 	f.create(&corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: f.namespace},
@@ -133,23 +133,23 @@ func (f *flow) stores(name string) *appsv1.Deployment {
 // was not waited for any longer, and all goes.
 func TestLC_37_TheDeadlineBeatsTheVolume(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	mend := f.nodeFault(fakenode.Fault{DetachLate: time.Hour})
-	f.pool("", types("m5.large"), grace("1h"))
-	f.stores("store")
-	f.running("store", 1)
+	f.pool("", onlyTypes("m5.large"), withTerminationGracePeriod("1h"))
+	f.createVolumeWorkload("store")
+	f.waitForRunningPods("store", 1)
 	claim := f.ready(1)[0]
 	const ours = "sandbox.dovetail.sh/read-to-the-end"
 	patch(f, &claim, func(c *karpv1.NodeClaim) { c.Finalizers = append(c.Finalizers, ours) })
 	f.remove(&claim)
 	f.event("Node", claim.Status.NodeName, "AwaitingVolumeDetachment", "")
-	f.condition(&claim, karpv1.ConditionVolumesDetached, metav1.ConditionUnknown, "AwaitingVolumeDetachment")
+	f.waitForCondition(&claim, karpv1.ConditionVolumesDetached, metav1.ConditionUnknown, "AwaitingVolumeDetachment")
 	// The hour is over, however long it took to come this far.
 	deadline := time.Now().Truncate(time.Second).Add(time.Second)
 	patch(f, &claim, func(c *karpv1.NodeClaim) {
 		c.Annotations[karpv1.AnnotationTerminationTimestamp] = deadline.UTC().Format(time.RFC3339)
 	})
-	waited := f.condition(&claim, karpv1.ConditionVolumesDetached, metav1.ConditionFalse, "TerminationGracePeriodElapsed")
+	waited := f.waitForCondition(&claim, karpv1.ConditionVolumesDetached, metav1.ConditionFalse, "TerminationGracePeriodElapsed")
 	if waited.LastTransitionTime.Time.Before(deadline) {
 		t.Errorf("the volume was given up at %s, before %s", waited.LastTransitionTime, deadline)
 	}
@@ -157,6 +157,6 @@ func TestLC_37_TheDeadlineBeatsTheVolume(t *testing.T) {
 		return c.Name == claim.Name && slices.Equal(c.Finalizers, []string{ours})
 	})
 	patch(f, held, func(c *karpv1.NodeClaim) { c.Finalizers = nil })
-	f.gone(held)
+	f.waitUntilGone(held)
 	mend()
 }

@@ -45,7 +45,7 @@ func TestS_175_ClassesSayWhatIsMissing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFlow(t, calm)
+			f := newFlow(t, disturbsNone)
 			class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: f.name}}
 			if err := f.kube.Get(t.Context(), keyOf(class), class); err != nil {
 				t.Fatal(err)
@@ -53,7 +53,7 @@ func TestS_175_ClassesSayWhatIsMissing(t *testing.T) {
 			sound := class.DeepCopy()
 			patch(f, class, tc.spoil)
 			pool := f.pool("")
-			f.await(soon, tc.condition+" is not True and says why", func() (bool, string) {
+			f.waitUntil(soon, tc.condition+" is not True and says why", func() (bool, string) {
 				if err := f.kube.Get(t.Context(), keyOf(class), class); err != nil {
 					return false, err.Error()
 				}
@@ -65,7 +65,7 @@ func TestS_175_ClassesSayWhatIsMissing(t *testing.T) {
 				}
 				return false, "no such condition"
 			})
-			f.await(soon, "the pool is not ready because of its class", func() (bool, string) {
+			f.waitUntil(soon, "the pool is not ready because of its class", func() (bool, string) {
 				if err := f.kube.Get(t.Context(), keyOf(pool), pool); err != nil {
 					return false, err.Error()
 				}
@@ -77,13 +77,13 @@ func TestS_175_ClassesSayWhatIsMissing(t *testing.T) {
 				return false, "no such condition"
 			})
 			f.deploy("inflate", 1)
-			f.await(soon, "a pod waits", func() (bool, string) { return len(f.pods("inflate")) == 1, "" })
+			f.waitUntil(soon, "a pod waits", func() (bool, string) { return len(f.pods("inflate")) == 1, "" })
 			if n := len(f.allInstances()); n > 0 {
 				t.Errorf("%d instances of a class that is not ready", n)
 			}
 			patch(f, class, func(c *awsv1.EC2NodeClass) { c.Spec = *sound.Spec.DeepCopy() })
-			f.condition(pool, karpv1.ConditionReady, metav1.ConditionTrue, "")
-			f.running("inflate", 1)
+			f.waitForCondition(pool, karpv1.ConditionReady, metav1.ConditionTrue, "")
+			f.waitForRunningPods("inflate", 1)
 		})
 	}
 }
@@ -92,14 +92,14 @@ func TestS_175_ClassesSayWhatIsMissing(t *testing.T) {
 // and groups that carry the tag of the cluster, which are the private ones.
 func TestS_092_AClassShowsWhatItFound(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: f.name}}
-	f.condition(class, awsv1.ConditionSubnetsReady, metav1.ConditionTrue, "")
-	f.condition(class, karpv1.ConditionReady, metav1.ConditionTrue, "")
+	f.waitForCondition(class, awsv1.ConditionSubnetsReady, metav1.ConditionTrue, "")
+	f.waitForCondition(class, karpv1.ConditionReady, metav1.ConditionTrue, "")
 	if len(class.Status.Subnets) != 3 || len(class.Status.SecurityGroups) != 2 || len(class.Status.AMIs) == 0 || class.Status.InstanceProfile == "" {
 		t.Errorf("status %+v", class.Status)
 	}
-	client, tag := ec2.NewFromConfig(f.account()), []ec2types.Filter{{Name: new("tag:karpenter.sh/discovery"), Values: []string{world.Cluster}}}
+	client, tag := ec2.NewFromConfig(f.awsConfigOfUser()), []ec2types.Filter{{Name: new("tag:karpenter.sh/discovery"), Values: []string{world.Cluster}}}
 	subnets, err := client.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{Filters: append(tag, ec2types.Filter{Name: new("tag:kubernetes.io/role/internal-elb"), Values: []string{"1"}})})
 	if err != nil {
 		t.Fatal(err)
@@ -126,30 +126,30 @@ func TestS_092_AClassShowsWhatItFound(t *testing.T) {
 // install 17, FM E17: the controller may not launch; the class names the call that is denied.
 func TestFM_E17_MissingPermission(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: f.name}}
-	f.condition(class, karpv1.ConditionReady, metav1.ConditionTrue, "")
-	mend := f.awsFault(denied("ec2:CreateFleet", f.name))
+	f.waitForCondition(class, karpv1.ConditionReady, metav1.ConditionTrue, "")
+	mend := f.awsFault(denialFault("ec2:CreateFleet", f.name))
 	patch(f, class, func(c *awsv1.EC2NodeClass) { c.Spec.Tags = map[string]string{"changed": "so that it is judged anew"} })
-	f.condition(class, awsv1.ConditionValidationSucceeded, metav1.ConditionFalse, "CreateFleetAuthCheckFailed")
+	f.waitForCondition(class, awsv1.ConditionValidationSucceeded, metav1.ConditionFalse, "CreateFleetAuthCheckFailed")
 	mend()
 	patch(f, class, func(c *awsv1.EC2NodeClass) { metav1.SetMetaDataAnnotation(&c.ObjectMeta, "check", "again") })
-	f.condition(class, awsv1.ConditionValidationSucceeded, metav1.ConditionTrue, "")
+	f.waitForCondition(class, awsv1.ConditionValidationSucceeded, metav1.ConditionTrue, "")
 }
 
 // FM A15: user data that EC2 does not take is found before anything is launched.
 func TestFM_A15_UserDataTooBig(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: f.name}}
-	f.condition(class, karpv1.ConditionReady, metav1.ConditionTrue, "")
+	f.waitForCondition(class, karpv1.ConditionReady, metav1.ConditionTrue, "")
 	patch(f, class, func(c *awsv1.EC2NodeClass) {
 		c.Spec.UserData = new("#!/bin/sh\n# " + strings.Repeat("0123456789", 1700) + "\n")
 	})
-	f.condition(class, awsv1.ConditionValidationSucceeded, metav1.ConditionFalse, "UserDataSizeLimitExceeded")
+	f.waitForCondition(class, awsv1.ConditionValidationSucceeded, metav1.ConditionFalse, "UserDataSizeLimitExceeded")
 	f.pool("")
 	f.deploy("inflate", 1)
-	f.await(soon, "a pod waits", func() (bool, string) { return len(f.pods("inflate")) == 1, "" })
+	f.waitUntil(soon, "a pod waits", func() (bool, string) { return len(f.pods("inflate")) == 1, "" })
 	if n := len(f.allInstances()); n > 0 {
 		t.Errorf("%d instances", n)
 	}

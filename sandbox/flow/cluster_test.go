@@ -61,14 +61,14 @@ func startCluster(ctx context.Context, dir string, number int) (*cluster, error)
 		running.Wait()
 		return errors.Join(append(errs, s.Stop())...)
 	})
-	if err := c.begin(following, &running); err != nil {
+	if err := c.startController(following, &running); err != nil {
 		return nil, errors.Join(err, c.end())
 	}
 	return c, nil
 }
 
-// begin runs the controller, and has the invariants checked.
-func (c *cluster) begin(ctx context.Context, running *sync.WaitGroup) error {
+// startController runs the controller, and has the invariants checked.
+func (c *cluster) startController(ctx context.Context, running *sync.WaitGroup) error {
 	var err error
 	if c.kube, err = harness.NewTyped(c.server.Config); err != nil {
 		return err

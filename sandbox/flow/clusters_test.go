@@ -17,21 +17,21 @@ import (
 type mode int
 
 const (
-	// alone: the test replaces the controller, or has pods that any pool may take.
-	alone mode = iota
-	// crash: the test kills the controller. All tests of this mode must bear that at any moment.
-	crash
-	// weather: the test disturbs AWS or the API server for everybody, for a while.
-	weather
-	// calm: the test disturbs nothing but what is its own.
-	calm
+	// exclusive: the test replaces the controller, or has pods that any pool may take.
+	exclusive mode = iota
+	// killsController: the test kills the controller. All tests of this mode must bear that at any moment.
+	killsController
+	// disturbsAll: the test disturbs AWS or the API server for everybody, for a while.
+	disturbsAll
+	// disturbsNone: the test disturbs nothing but what is its own.
+	disturbsNone
 )
 
-// most is how many clusters there are at most. Each takes some 600 MB.
-const most = 5
+// maxClusters is how many clusters there are at most. Each takes some 600 MB.
+const maxClusters = 5
 
 // all are the clusters of this test binary.
-var all = &clusters{size: map[mode]int{alone: 1, crash: 10, weather: 10, calm: 16}, waiting: map[mode][]chan *cluster{}}
+var all = &clusters{size: map[mode]int{exclusive: 1, killsController: 10, disturbsAll: 10, disturbsNone: 16}, waiting: map[mode][]chan *cluster{}}
 
 // clusters hands out places in clusters to tests, and starts a cluster when a test finds no place.
 type clusters struct {
@@ -46,13 +46,13 @@ type clusters struct {
 	waiting  map[mode][]chan *cluster // closed without a cluster when none can be started
 }
 
-// enter waits until a test may use a cluster, and has it leave at its end.
-func (all *clusters) enter(t *testing.T, m mode) *cluster {
+// acquireCluster waits until a test may use a cluster, and has it leave at its end.
+func (all *clusters) acquireCluster(t *testing.T, m mode) *cluster {
 	t.Helper()
 	mine := make(chan *cluster, 1)
 	all.mu.Lock()
 	all.waiting[m] = append(all.waiting[m], mine)
-	all.assign()
+	all.assignClusters()
 	all.mu.Unlock()
 	select {
 	case c := <-mine:
@@ -62,7 +62,7 @@ func (all *clusters) enter(t *testing.T, m mode) *cluster {
 		began := time.Now()
 		t.Cleanup(func() {
 			t.Logf("%s in cluster %d", time.Since(began).Round(time.Second/10), c.number)
-			all.leave(c)
+			all.releaseCluster(c)
 		})
 		return c
 	case <-t.Context().Done():
@@ -71,16 +71,16 @@ func (all *clusters) enter(t *testing.T, m mode) *cluster {
 	return nil
 }
 
-func (all *clusters) leave(c *cluster) {
+func (all *clusters) releaseCluster(c *cluster) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	c.inside--
-	all.assign()
+	all.assignClusters()
 }
 
-// assign gives free places to the tests that wait, the first first, and has a cluster started if that is not
+// assignClusters gives free places to the tests that wait, the first first, and has a cluster started if that is not
 // enough. The clusters must be locked.
-func (all *clusters) assign() {
+func (all *clusters) assignClusters() {
 	for _, c := range all.list {
 		if c.inside == 0 {
 			c.mode = all.mostWanted(c)
@@ -95,7 +95,7 @@ func (all *clusters) assign() {
 	for _, list := range all.waiting {
 		left += len(list)
 	}
-	if left > 0 && all.started < most && !all.starting {
+	if left > 0 && all.started < maxClusters && !all.starting {
 		all.started++
 		all.starting = true
 		go all.start(all.started)
@@ -117,7 +117,7 @@ func (all *clusters) mostWanted(empty *cluster) mode {
 		}
 		return math.Inf(1)
 	}
-	return slices.MaxFunc([]mode{alone, crash, weather, calm}, func(a, b mode) int { return cmp.Compare(queue(a), queue(b)) })
+	return slices.MaxFunc([]mode{exclusive, killsController, disturbsAll, disturbsNone}, func(a, b mode) int { return cmp.Compare(queue(a), queue(b)) })
 }
 
 // start adds a cluster. Where the first cannot be started, no test can run.
@@ -139,5 +139,5 @@ func (all *clusters) start(number int) {
 		return
 	}
 	all.list = append(all.list, c)
-	all.assign()
+	all.assignClusters()
 }

@@ -25,7 +25,7 @@ const restartLimit = 4 * time.Minute
 // killAt ends the controller at a request to the API server, as a crash does. It runs again by itself.
 func (f *flow) killAt(match apiproxy.Match, moment apiproxy.Moment) (fired <-chan struct{}) {
 	f.Helper()
-	fired, cancel := f.world.Proxy.Once(apiproxy.Trigger{Match: match, Moment: moment, Run: func(apiproxy.Request) { f.kill() }})
+	fired, cancel := f.world.Proxy.Once(apiproxy.Trigger{Match: match, Moment: moment, Run: func(apiproxy.Request) { f.killController() }})
 	f.Cleanup(cancel)
 	return fired
 }
@@ -33,15 +33,15 @@ func (f *flow) killAt(match apiproxy.Match, moment apiproxy.Moment) (fired <-cha
 // killAtCall does the same at a call of AWS.
 func (f *flow) killAtCall(action, text string, moment awsemu.Moment) (fired <-chan struct{}) {
 	f.Helper()
-	fired, cancel := f.world.AWS.Once(awsemu.Trigger{Action: action, Text: text, Moment: moment, Run: func(awsemu.Call) { f.kill() }})
+	fired, cancel := f.world.AWS.Once(awsemu.Trigger{Action: action, Text: text, Moment: moment, Run: func(awsemu.Call) { f.killController() }})
 	f.Cleanup(cancel)
 	return fired
 }
 
-// kill ends the controller. Until the next process has come as far as requesting the cluster's DNS nobody looks after the
+// killController ends the controller. Until the next process has come as far as requesting the cluster's DNS nobody looks after the
 // cluster. How long that takes is up to the machine.
-func (f *flow) kill() {
-	calm := f.disturb()
+func (f *flow) killController() {
+	calm := f.markDisturbed()
 	f.Cleanup(f.world.Proxy.Watch(func(r apiproxy.Request) {
 		if r.Verb == "get" && r.Resource == "services" && r.Name == "kube-dns" {
 			calm()
@@ -51,11 +51,11 @@ func (f *flow) kill() {
 	f.checker.Restarted()
 }
 
-// down keeps the controller from running, until the test ends or it is up again.
-func (f *flow) down() (up func()) {
+// stopController keeps the controller from running, until the test ends or it is up again.
+func (f *flow) stopController() (up func()) {
 	f.Helper()
-	calmed := f.disturb()
-	f.controller.Hold()
+	calmed := f.markDisturbed()
+	f.controller.KillAndHold()
 	up = func() {
 		if err := f.controller.Start(context.WithoutCancel(f.Context())); err != nil {
 			f.Error(err)
@@ -66,8 +66,8 @@ func (f *flow) down() (up func()) {
 	return up
 }
 
-// struck waits until the controller was killed.
-func (f *flow) struck(fired <-chan struct{}) {
+// waitUntilKilled waits until the controller was killed.
+func (f *flow) waitUntilKilled(fired <-chan struct{}) {
 	f.Helper()
 	select {
 	case <-fired:
@@ -107,19 +107,19 @@ func TestFM_C01_CrashesOnTheWayToANode(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			f := newFlow(t, crash)
+			f := newFlow(t, killsController)
 			f.pool("")
 			fired := row.arm(f)
 			f.deploy("inflate", 1)
-			f.struck(fired)
-			f.running("inflate", 1, restartLimit)
+			f.waitUntilKilled(fired)
+			f.waitForRunningPods("inflate", 1, restartLimit)
 			claims := f.ready(1)
-			f.await(restartLimit, "one instance remains (G1)", func() (bool, string) {
-				n := len(f.instances())
+			f.waitUntil(restartLimit, "one instance remains (G1)", func() (bool, string) {
+				n := len(f.liveInstances())
 				return n == 1, fmt.Sprintf("%d instances", n)
 			})
-			if got := instanceOf(&claims[0]); got != f.instances()[0].ID {
-				t.Errorf("instance %s remains, the claim has %s", f.instances()[0].ID, got)
+			if got := instanceOf(&claims[0]); got != f.liveInstances()[0].ID {
+				t.Errorf("instance %s remains, the claim has %s", f.liveInstances()[0].ID, got)
 			}
 			if launched := len(f.allInstances()); row.once && launched != 1 {
 				t.Errorf("%d instances were launched", launched)
@@ -137,7 +137,7 @@ func TestFM_C01_CrashesOnTheWayToANode(t *testing.T) {
 // Row 3, LC-01: the finalizer was added to a claim that a user made.
 func TestFM_C01_CrashAfterTheFinalizerOfAHandmadeClaim(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, crash)
+	f := newFlow(t, killsController)
 	f.pool("")
 	claim := &karpv1.NodeClaim{}
 	f.decode(`
@@ -147,27 +147,27 @@ spec:
   nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: `+f.name+`}`, claim)
 	f.checker.Excuse(invariant.G8, claim.Name)
 	class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: f.name}}
-	f.condition(class, karpv1.ConditionReady, metav1.ConditionTrue, "")
+	f.waitForCondition(class, karpv1.ConditionReady, metav1.ConditionTrue, "")
 	fired := f.killAt(apiproxy.Match{Verb: "patch", Resource: "nodeclaims", Name: claim.Name, Body: karpv1.FinalizerTermination}, apiproxy.BeforeAnswer)
 	f.create(claim)
-	f.struck(fired)
+	f.waitUntilKilled(fired)
 	f.ready(1)
 	if n := len(f.allInstances()); n != 1 {
 		t.Errorf("%d instances were launched", n)
 	}
 	f.remove(claim)
-	f.gone(claim)
+	f.waitUntilGone(claim)
 }
 
 // Row 4 as decision 7 wants it: the restarted controller finds the instance that was paid for.
 func TestFM_A01_RestartFindsTheInstanceItPaidFor(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, crash)
+	f := newFlow(t, killsController)
 	f.pool("")
 	fired := f.killAtCall("ec2:CreateFleet", f.name, awsemu.BeforeAnswer)
 	f.deploy("inflate", 1)
-	f.struck(fired)
-	f.running("inflate", 1, restartLimit)
+	f.waitUntilKilled(fired)
+	f.waitForRunningPods("inflate", 1, restartLimit)
 	if n := len(f.allInstances()); n != 1 {
 		t.Errorf("%d instances were launched for one claim", n)
 	}
@@ -193,30 +193,30 @@ func TestFM_C01_CrashesWhileNodesAreHeld(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFlow(t, alone) // other tests taint nodes too
-			pool := f.pool("", emptyAfter("1s"), pace("100%"))
-			inflate := f.deploy("inflate", 3, apart("inflate"))
-			f.running("inflate", 3)
+			f := newFlow(t, exclusive) // other tests taint nodes too
+			pool := f.pool("", emptyAfter("1s"), withBudget("100%"))
+			inflate := f.deploy("inflate", 3, onePerNode("inflate"))
+			f.waitForRunningPods("inflate", 3)
 			f.ready(3)
 			fired, cancel := f.world.Proxy.Once(apiproxy.Trigger{Match: at.match(f), Moment: at.moment, Run: func(apiproxy.Request) {
 				patch(f, pool, emptyAfter("Never")) // before the next process decides
-				f.kill()
+				f.killController()
 			}})
 			t.Cleanup(cancel)
 			f.scale(inflate, 0)
-			f.struck(fired)
-			f.await(restartLimit, "no node is held", func() (bool, string) {
+			f.waitUntilKilled(fired)
+			f.waitUntil(restartLimit, "no node is held", func() (bool, string) {
 				held := 0
 				for _, c := range f.claims() {
-					if is(karpv1.ConditionDisruptionReason)(&c) || slices.ContainsFunc(f.nodeOf(&c).Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpv1.TaintKeyDisrupted }) {
+					if hasCondition(karpv1.ConditionDisruptionReason)(&c) || slices.ContainsFunc(f.nodeOf(&c).Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpv1.TaintKeyDisrupted }) {
 						held++
 					}
 				}
 				return held == 0, fmt.Sprintf("%d are", held)
 			})
-			f.stays(15*time.Second, "three nodes", func() (bool, string) {
+			f.checkStays(15*time.Second, "three nodes", func() (bool, string) {
 				list := f.claims()
-				return len(list) == 3 && !slices.ContainsFunc(list, func(c karpv1.NodeClaim) bool { return deleting(&c) }), sayConditions(list)
+				return len(list) == 3 && !slices.ContainsFunc(list, func(c karpv1.NodeClaim) bool { return isDeleting(&c) }), sayConditions(list)
 			})
 		})
 	}
@@ -225,27 +225,27 @@ func TestFM_C01_CrashesWhileNodesAreHeld(t *testing.T) {
 // G4: after a restart the controller cannot read all pods. It takes no node for empty until it can.
 func TestFM_G4_NothingIsDisruptedBeforeAllIsKnown(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, alone)
-	f.pool("", emptyAfter("1s"), pace("100%"))
+	f := newFlow(t, exclusive)
+	f.pool("", emptyAfter("1s"), withBudget("100%"))
 	inflate := f.deploy("inflate", 1)
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	claim := f.ready(1)[0]
-	calmed := f.disturb()
+	calmed := f.markDisturbed()
 	mend := f.proxyFault(
 		apiproxy.Fault{Verb: "list", Resource: "pods", Status: http.StatusInternalServerError},
 		apiproxy.Fault{Verb: "watch", Resource: "pods", Status: http.StatusInternalServerError},
 	)
-	f.kill()
+	f.killController()
 	sighted := f.checker.Blind(time.Now())
 	f.scale(inflate, 0)
-	f.stays(25*time.Second, "the node", func() (bool, string) {
+	f.checkStays(25*time.Second, "the node", func() (bool, string) {
 		list := f.claims()
-		return len(list) == 1 && !deleting(&list[0]) && !is(karpv1.ConditionDisruptionReason)(&list[0]), sayConditions(list)
+		return len(list) == 1 && !isDeleting(&list[0]) && !hasCondition(karpv1.ConditionDisruptionReason)(&list[0]), sayConditions(list)
 	})
 	sighted(time.Now())
 	mend()
 	calmed()
-	f.gone(&claim, later)
+	f.waitUntilGone(&claim, later)
 }
 
 // Rows 14 to 17: the controller is killed while a node goes. The node goes all the same, once, and the pods
@@ -271,26 +271,26 @@ func TestFM_C01_CrashesWhileANodeGoes(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			f := newFlow(t, crash)
-			f.pool("", grace("10m"))
+			f := newFlow(t, killsController)
+			f.pool("", withTerminationGracePeriod("10m"))
 			f.deploy("inflate", 2, stopsAfter(1))
-			f.running("inflate", 2)
+			f.waitForRunningPods("inflate", 2)
 			claims := f.claims()
 			gone := &claims[0]
 			fired := row.arm(f, gone)
 			f.remove(gone)
 			var stamped string
 			if row.name == "row 15: termination timestamp written" {
-				f.struck(fired)
-				stamped = f.claim("is deleting", deleting).Annotations[karpv1.AnnotationTerminationTimestamp]
+				f.waitUntilKilled(fired)
+				stamped = f.claim("is deleting", isDeleting).Annotations[karpv1.AnnotationTerminationTimestamp]
 			}
 			f.claim("is deleting, or gone with its successor there", func(c *karpv1.NodeClaim) bool {
-				return c.Name != gone.Name || deleting(c) && (stamped == "" || c.Annotations[karpv1.AnnotationTerminationTimestamp] == stamped)
+				return c.Name != gone.Name || isDeleting(c) && (stamped == "" || c.Annotations[karpv1.AnnotationTerminationTimestamp] == stamped)
 			})
-			f.struck(fired)
-			f.gone(gone, restartLimit)
-			f.running("inflate", 2, restartLimit)
-			for _, i := range f.instances() {
+			f.waitUntilKilled(fired)
+			f.waitUntilGone(gone, restartLimit)
+			f.waitForRunningPods("inflate", 2, restartLimit)
+			for _, i := range f.liveInstances() {
 				if i.ID == instanceOf(gone) {
 					t.Errorf("instance %s is %s", i.ID, i.State)
 				}
@@ -302,16 +302,16 @@ func TestFM_C01_CrashesWhileANodeGoes(t *testing.T) {
 // Row 20: the message that led to a deletion comes again.
 func TestFM_C01_CrashBeforeTheMessageIsDeleted(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, crash)
-	f.pool("", spot)
+	f := newFlow(t, killsController)
+	f.pool("", onlySpot)
 	f.deploy("inflate", 1)
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	claim := f.claims()[0]
 	fired := f.killAtCall("sqs:DeleteMessage*", "", awsemu.BeforeCall)
-	f.interrupt(&claim, "60s")
-	f.struck(fired)
-	f.gone(&claim, restartLimit)
-	f.running("inflate", 1, restartLimit)
+	f.sendSpotNotice(&claim, "60s")
+	f.waitUntilKilled(fired)
+	f.waitUntilGone(&claim, restartLimit)
+	f.waitForRunningPods("inflate", 1, restartLimit)
 	f.ready(1)
 	if n := len(f.allInstances()); n != 2 {
 		t.Errorf("%d instances were launched, want the first and its successor", n)
@@ -321,27 +321,27 @@ func TestFM_C01_CrashBeforeTheMessageIsDeleted(t *testing.T) {
 // Row 21: a launch template that no process knows is removed.
 func TestFM_C01_CrashBetweenTemplateAndFleet(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, crash)
+	f := newFlow(t, killsController)
 	f.pool("")
 	fired := f.killAtCall("ec2:CreateLaunchTemplate", f.name, awsemu.BeforeAnswer)
 	f.deploy("inflate", 1)
-	f.struck(fired)
-	f.running("inflate", 1, restartLimit)
+	f.waitUntilKilled(fired)
+	f.waitForRunningPods("inflate", 1, restartLimit)
 	f.ready(1)
 }
 
 // FM D06, G7: the API server is away for a while. No instance is ended, and afterwards all goes on.
 func TestFM_D06_NothingIsTerminatedWhileTheAPIServerIsAway(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, weather)
+	f := newFlow(t, disturbsAll)
 	f.pool("")
-	f.deploy("inflate", 2, apart("inflate"))
-	f.running("inflate", 2)
-	calmed := f.disturb()
+	f.deploy("inflate", 2, onePerNode("inflate"))
+	f.waitForRunningPods("inflate", 2)
+	calmed := f.markDisturbed()
 	mend := f.proxyFault(apiproxy.Fault{Drop: true})
-	f.stays(20*time.Second, "both instances", func() (bool, string) {
+	f.checkStays(20*time.Second, "both instances", func() (bool, string) {
 		running := 0
-		for _, i := range f.instances() {
+		for _, i := range f.liveInstances() {
 			if i.State == "running" {
 				running++
 			}
@@ -350,15 +350,15 @@ func TestFM_D06_NothingIsTerminatedWhileTheAPIServerIsAway(t *testing.T) {
 	})
 	mend()
 	calmed()
-	f.deploy("after", 1, requests("3", "3Gi"))
-	f.running("after", 1, later)
-	f.running("inflate", 2)
+	f.deploy("after", 1, withRequests("3", "3Gi"))
+	f.waitForRunningPods("after", 1, later)
+	f.waitForRunningPods("inflate", 2)
 }
 
-// interrupt sends the notice that EC2 sends before it takes a spot instance back.
-func (f *flow) interrupt(c *karpv1.NodeClaim, notice string) {
+// sendSpotNotice sends the notice that EC2 sends before it takes a spot instance back.
+func (f *flow) sendSpotNotice(c *karpv1.NodeClaim, notice string) {
 	f.Helper()
-	f.aws("POST", "interrupt", fmt.Sprintf(`{"instance":%q,"notice":%q}`, instanceOf(c), notice))
+	f.callControlAPI("POST", "interrupt", fmt.Sprintf(`{"instance":%q,"notice":%q}`, instanceOf(c), notice))
 }
 
 // Rows 9 to 13: the controller is killed while it replaces a node. No taint is left on a node that stays,
@@ -387,17 +387,17 @@ func TestFM_C01_CrashesWhileANodeIsReplaced(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			f := newFlow(t, crash)
-			pool := f.pool("", types("m5.large"), pace("1"))
+			f := newFlow(t, killsController)
+			pool := f.pool("", onlyTypes("m5.large"), withBudget("1"))
 			f.deploy("inflate", 1, stopsAfter(1))
-			f.running("inflate", 1)
+			f.waitForRunningPods("inflate", 1)
 			old := f.ready(1)[0]
 			fired := row.arm(f, &old)
-			f.become(pool, func(p *karpv1.NodePool) { p.Spec.Template.ObjectMeta.Labels = map[string]string{"tier": "gold"} })
-			f.struck(fired)
-			f.gone(&old, restartLimit)
-			f.unheld()
-			f.running("inflate", 1, restartLimit)
+			f.patchPool(pool, func(p *karpv1.NodePool) { p.Spec.Template.ObjectMeta.Labels = map[string]string{"tier": "gold"} })
+			f.waitUntilKilled(fired)
+			f.waitUntilGone(&old, restartLimit)
+			f.waitUntilReleased()
+			f.waitForRunningPods("inflate", 1, restartLimit)
 			f.ready(1)
 			if n := len(f.allInstances()); n != 2 {
 				t.Errorf("%d instances were launched, want the old one and its replacement", n)

@@ -52,10 +52,10 @@ func (f *flow) publishGPU(node *corev1.Node) {
 // claims does not wait for any of it.
 func TestDR_07_NodesForResourceClaims(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, alone)
+	f := newFlow(t, exclusive)
 	f.withRights([]string{"settings.ignoreDRARequests=false"}, "--ignore-dra-requests=false")
 	f.gpuTemplate()
-	f.pool("", types("m5.large", "g4dn.xlarge"))
+	f.pool("", onlyTypes("m5.large", "g4dn.xlarge"))
 	f.deploy("train", 2, withGPU)
 	f.deploy("web", 1)
 	waiting := func() (list []karpv1.NodeClaim, all int) {
@@ -67,11 +67,11 @@ func TestDR_07_NodesForResourceClaims(t *testing.T) {
 		}
 		return list, all
 	}
-	f.await(soon, "two nodes wait for the driver", func() (bool, string) {
+	f.waitUntil(soon, "two nodes wait for the driver", func() (bool, string) {
 		list, _ := waiting()
 		return len(list) == 2, sayConditions(f.claims())
 	})
-	f.running("web", 1)
+	f.waitForRunningPods("web", 1)
 	list, all := waiting()
 	if all > 3 {
 		t.Errorf("%d nodes were made for three pods", all)
@@ -82,9 +82,9 @@ func TestDR_07_NodesForResourceClaims(t *testing.T) {
 		}
 		f.publishGPU(f.nodeOf(&list[i]))
 	}
-	f.running("train", 2)
+	f.waitForRunningPods("train", 2)
 	f.ready(all)
-	f.await(soon, "both claims are allocated on different nodes", func() (bool, string) {
+	f.waitUntil(soon, "both claims are allocated on different nodes", func() (bool, string) {
 		var claims resourcev1.ResourceClaimList
 		f.list(&claims)
 		pools := map[string]bool{}
@@ -103,19 +103,19 @@ func TestDR_07_NodesForResourceClaims(t *testing.T) {
 // DR-06: a claim for more devices than any node will have is refused with the reason, and nothing is launched for it.
 func TestDR_06_NoNodeForDevicesThatNoNodeHas(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, alone)
+	f := newFlow(t, exclusive)
 	f.withRights([]string{"settings.ignoreDRARequests=false"}, "--ignore-dra-requests=false")
 	f.gpuTemplate()
 	claim := &resourcev1.ResourceClaim{}
 	f.decode(`spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: `+f.name+`, count: 7}}]}}`, claim)
 	claim.Name, claim.Namespace = "seven", f.namespace
 	f.create(claim)
-	f.pool("", types("m5.large", "g4dn.xlarge"))
+	f.pool("", onlyTypes("m5.large", "g4dn.xlarge"))
 	d := f.deploy("train", 1, func(p *corev1.PodTemplateSpec) {
 		p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: new("seven")}}
 		p.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "gpu"}}
 	})
-	f.await(soon, "the pod", func() (bool, string) { return len(f.pods("train")) == 1, "" })
+	f.waitUntil(soon, "the pod", func() (bool, string) { return len(f.pods("train")) == 1, "" })
 	f.event("Pod", f.pods("train")[0].Name, "FailedScheduling", "no devices are free that serve claim "+f.namespace+"/seven")
 	if n := len(f.claims()); n != 0 {
 		t.Errorf("%d nodes were made", n)
@@ -127,25 +127,25 @@ func TestDR_06_NoNodeForDevicesThatNoNodeHas(t *testing.T) {
 // initialized once the driver has published it, and only then does the pod move.
 func TestDR_12_ConsolidationOfDevices(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, alone)
+	f := newFlow(t, exclusive)
 	f.withRights([]string{"settings.ignoreDRARequests=false"}, "--ignore-dra-requests=false")
 	f.gpuTemplate()
-	pool := f.pool("", types("g4dn.12xlarge"))
+	pool := f.pool("", onlyTypes("g4dn.12xlarge"))
 	f.deploy("train", 1, withGPU)
 	large := f.claim("waits for the driver", waitsFor(karpv1.ConditionInitialized, lifecycle.DriverPoolsNotPublished))
 	f.publishGPU(f.nodeOf(large))
-	f.running("train", 1)
+	f.waitForRunningPods("train", 1)
 	f.ready(1)
 	patch(f, pool, func(p *karpv1.NodePool) {
-		types("g4dn.xlarge", "g4dn.12xlarge")(p)
+		onlyTypes("g4dn.xlarge", "g4dn.12xlarge")(p)
 		p.Spec.Disruption.ConsolidationPolicy, p.Spec.Disruption.ConsolidateAfter = karpv1.ConsolidationWhenEmptyOrUnderutilized, "0s"
 	})
 	small := f.claim("replaces it and waits for the driver", func(c *karpv1.NodeClaim) bool {
 		return c.Name != large.Name && c.Labels[corev1.LabelInstanceTypeStable] == "g4dn.xlarge" && waitsFor(karpv1.ConditionInitialized, lifecycle.DriverPoolsNotPublished)(c)
 	})
 	f.publishGPU(f.nodeOf(small))
-	f.gone(large)
-	f.running("train", 1)
+	f.waitUntilGone(large)
+	f.waitForRunningPods("train", 1)
 	if got := f.ready(1); got[0].Name != small.Name {
 		t.Errorf("%s is left, want %s", got[0].Name, small.Name)
 	}

@@ -17,26 +17,26 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/condition"
 )
 
-// consolidates lets a pool be consolidated, as the seeds do (S-086).
-func consolidates(p *karpv1.NodePool) {
+// allowConsolidation lets a pool be consolidated, as the seeds do (S-086).
+func allowConsolidation(p *karpv1.NodePool) {
 	p.Spec.Disruption.ConsolidationPolicy, p.Spec.Disruption.ConsolidateAfter = karpv1.ConsolidationWhenEmptyOrUnderutilized, "1s"
 }
 
-// pace says how many nodes of a pool may go at a time.
-func pace(nodes string, reasons ...karpv1.DisruptionReason) func(*karpv1.NodePool) {
+// withBudget says how many nodes of a pool may go at a time.
+func withBudget(nodes string, reasons ...karpv1.DisruptionReason) func(*karpv1.NodePool) {
 	return func(p *karpv1.NodePool) {
 		p.Spec.Disruption.Budgets = append(p.Spec.Disruption.Budgets, karpv1.Budget{Nodes: intstr.Parse(nodes), Reasons: reasons})
 	}
 }
 
-// fragmented makes a pool with three nodes that hold one pod each, and have room for two. The pool is not
+// createFragmentedPool makes a pool with three nodes that hold one pod each, and have room for two. The pool is not
 // consolidated yet. It is made last, so that its pods are planned together: three nodes, however slow the machine is.
-func (f *flow) fragmented(change ...func(*karpv1.NodePool)) (*karpv1.NodePool, []karpv1.NodeClaim) {
+func (f *flow) createFragmentedPool(change ...func(*karpv1.NodePool)) (*karpv1.NodePool, []karpv1.NodeClaim) {
 	f.Helper()
-	d := f.deploy("inflate", 6, requests("1500m", "2Gi"))
-	f.unschedulable(6)
+	d := f.deploy("inflate", 6, withRequests("1500m", "2Gi"))
+	f.waitForUnschedulable(6)
 	pool := f.pool("", change...)
-	pods := f.running("inflate", 6)
+	pods := f.waitForRunningPods("inflate", 6)
 	f.ready(3)
 	stays := map[string]bool{}
 	for i := range pods {
@@ -48,7 +48,7 @@ func (f *flow) fragmented(change ...func(*karpv1.NodePool)) (*karpv1.NodePool, [
 	}
 	f.scale(d, 3)
 	on := map[string]int{}
-	for _, p := range f.running("inflate", 3) {
+	for _, p := range f.waitForRunningPods("inflate", 3) {
 		on[p.Spec.NodeName]++
 	}
 	if len(on) != 3 {
@@ -57,11 +57,11 @@ func (f *flow) fragmented(change ...func(*karpv1.NodePool)) (*karpv1.NodePool, [
 	return pool, f.ready(3)
 }
 
-// unschedulable waits until so many pods of the test are there and the scheduler found no place for any of them.
+// waitForUnschedulable waits until so many pods of the test are there and the scheduler found no place for any of them.
 // Pools that are made after that have them planned together.
-func (f *flow) unschedulable(n int) {
+func (f *flow) waitForUnschedulable(n int) {
 	f.Helper()
-	f.await(soon, fmt.Sprintf("%d pods are unschedulable", n), func() (bool, string) {
+	f.waitUntil(soon, fmt.Sprintf("%d pods are unschedulable", n), func() (bool, string) {
 		waiting := 0
 		for _, p := range f.pods("") {
 			if slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
@@ -74,8 +74,8 @@ func (f *flow) unschedulable(n int) {
 	})
 }
 
-// become patches a pool.
-func (f *flow) become(p *karpv1.NodePool, change ...func(*karpv1.NodePool)) {
+// patchPool patches a pool.
+func (f *flow) patchPool(p *karpv1.NodePool, change ...func(*karpv1.NodePool)) {
 	f.Helper()
 	patch(f, p, func(p *karpv1.NodePool) {
 		for _, do := range change {
@@ -84,10 +84,10 @@ func (f *flow) become(p *karpv1.NodePool, change ...func(*karpv1.NodePool)) {
 	})
 }
 
-// untouched fails if a node of the test is tainted, or goes, within a few passes of the loop.
-func (f *flow) untouched() {
+// checkUndisturbed fails if a node of the test is tainted, or goes, within a few passes of the loop.
+func (f *flow) checkUndisturbed() {
 	f.Helper()
-	f.stays(25*time.Second, "no node is disrupted", func() (bool, string) {
+	f.checkStays(25*time.Second, "no node is disrupted", func() (bool, string) {
 		for _, c := range f.claims() {
 			if c.DeletionTimestamp != nil || condition.Find(c.Status.Conditions, karpv1.ConditionDisruptionReason) != nil {
 				return false, sayConditions([]karpv1.NodeClaim{c})
@@ -97,10 +97,10 @@ func (f *flow) untouched() {
 	})
 }
 
-// unheld waits until no node of the test has the taint, and no claim the condition (G7).
-func (f *flow) unheld() {
+// waitUntilReleased waits until no node of the test has the taint, and no claim the condition (G7).
+func (f *flow) waitUntilReleased() {
 	f.Helper()
-	f.await(restartLimit, "no taint and no condition is left", func() (bool, string) {
+	f.waitUntil(restartLimit, "no taint and no condition is left", func() (bool, string) {
 		for _, n := range f.nodes() {
 			if n.DeletionTimestamp == nil && slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpv1.TaintKeyDisrupted }) {
 				return false, n.Name + " is tainted"
@@ -118,17 +118,17 @@ func (f *flow) unheld() {
 // S-007, S-029, S-030, S-044, S-046, S-171, S-203: three nodes with room to spare become two, and every pod runs again.
 func TestS_030_ThreeNodesBecomeTwo(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	pool, before := f.fragmented(types("m5.xlarge"))
-	f.become(pool, consolidates)
+	f := newFlow(t, disturbsNone)
+	pool, before := f.createFragmentedPool(onlyTypes("m5.xlarge"))
+	f.patchPool(pool, allowConsolidation)
 	after := f.ready(2)
-	f.running("inflate", 3)
+	f.waitForRunningPods("inflate", 3)
 	for i := range after {
 		if !slices.ContainsFunc(before, func(c karpv1.NodeClaim) bool { return c.Name == after[i].Name }) {
 			t.Errorf("%s is new; a node that goes needs no other here", after[i].Name)
 		}
 	}
-	if !f.logged("disrupting node(s)", f.name) {
+	if !f.hasLogged("disrupting node(s)", f.name) {
 		t.Error("the log does not say which nodes go")
 	}
 }
@@ -137,17 +137,17 @@ func TestS_030_ThreeNodesBecomeTwo(t *testing.T) {
 // one goes. Where it may be spot it must be: on-demand was not what was compared.
 func TestS_046_ReplacedByACheaperNode(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	large := f.deploy("large", 1, requests("6", "8Gi"))
-	f.deploy("inflate", 1, requests("500m", "512Mi"))
-	f.unschedulable(2)
-	pool := f.pool("", types("m5.large", "m5.2xlarge"))
-	f.running("large", 1)
-	f.running("inflate", 1)
+	f := newFlow(t, disturbsNone)
+	large := f.deploy("large", 1, withRequests("6", "8Gi"))
+	f.deploy("inflate", 1, withRequests("500m", "512Mi"))
+	f.waitForUnschedulable(2)
+	pool := f.pool("", onlyTypes("m5.large", "m5.2xlarge"))
+	f.waitForRunningPods("large", 1)
+	f.waitForRunningPods("inflate", 1)
 	old := f.ready(1)[0]
 	f.scale(large, 0)
-	f.running("large", 0)
-	f.become(pool, consolidates, require(karpv1.LabelCapacityType, corev1.NodeSelectorOpIn, karpv1.CapacityTypeSpot, karpv1.CapacityTypeOnDemand))
+	f.waitForRunningPods("large", 0)
+	f.patchPool(pool, allowConsolidation, withRequirement(karpv1.LabelCapacityType, corev1.NodeSelectorOpIn, karpv1.CapacityTypeSpot, karpv1.CapacityTypeOnDemand))
 	next := f.claim("replaces the old one", func(c *karpv1.NodeClaim) bool { return c.Name != old.Name })
 	for _, r := range next.Spec.Requirements {
 		if r.Key == karpv1.LabelCapacityType && !slices.Equal(r.Values, []string{karpv1.CapacityTypeSpot}) {
@@ -162,13 +162,13 @@ func TestS_046_ReplacedByACheaperNode(t *testing.T) {
 				}
 			}
 		}
-		return deleting(c) || c.Name != old.Name && is(karpv1.ConditionInitialized)(c)
+		return isDeleting(c) || c.Name != old.Name && hasCondition(karpv1.ConditionInitialized)(c)
 	})
 	now := f.ready(1)[0]
 	if now.Labels[corev1.LabelInstanceTypeStable] != "m5.large" {
 		t.Errorf("the pod runs on %s", now.Labels[corev1.LabelInstanceTypeStable])
 	}
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 }
 
 // S-045, S-182, S-183, disruption 5: what keeps a node is said, and once it is gone the node goes.
@@ -180,7 +180,7 @@ func TestS_182_WhatKeepsANodeIsSaid(t *testing.T) {
 		says  string
 	}{
 		{"FM K01: a PodDisruptionBudget that allows nothing", func(f *flow, _ *karpv1.NodePool, _ []karpv1.NodeClaim) func() {
-			b := f.budget("inflate", 0)
+			b := f.createPodDisruptionBudget("inflate", 0)
 			return func() { f.remove(b) }
 		}, "PodDisruptionBudget"},
 		{"S-066, S-106: do-not-disrupt on the nodes", func(f *flow, _ *karpv1.NodePool, claims []karpv1.NodeClaim) func() {
@@ -199,10 +199,12 @@ func TestS_182_WhatKeepsANodeIsSaid(t *testing.T) {
 			return func() { set("") }
 		}, karpv1.AnnotationDoNotDisrupt},
 		{"S-105: do-not-disrupt on the pool", func(f *flow, p *karpv1.NodePool, _ []karpv1.NodeClaim) func() {
-			f.become(p, func(p *karpv1.NodePool) {
+			f.patchPool(p, func(p *karpv1.NodePool) {
 				metav1.SetMetaDataAnnotation(&p.ObjectMeta, karpv1.AnnotationDoNotDisrupt, "true")
 			})
-			return func() { f.become(p, func(p *karpv1.NodePool) { delete(p.Annotations, karpv1.AnnotationDoNotDisrupt) }) }
+			return func() {
+				f.patchPool(p, func(p *karpv1.NodePool) { delete(p.Annotations, karpv1.AnnotationDoNotDisrupt) })
+			}
 		}, karpv1.AnnotationDoNotDisrupt},
 		{"S-065: do-not-disrupt on the pods", func(f *flow, _ *karpv1.NodePool, _ []karpv1.NodeClaim) func() {
 			set := func(value string) {
@@ -217,16 +219,16 @@ func TestS_182_WhatKeepsANodeIsSaid(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			f := newFlow(t, calm)
-			pool, claims := f.fragmented(types("m5.xlarge"))
+			f := newFlow(t, disturbsNone)
+			pool, claims := f.createFragmentedPool(onlyTypes("m5.xlarge"))
 			free := row.block(f, pool, claims)
-			f.become(pool, consolidates)
+			f.patchPool(pool, allowConsolidation)
 			f.event("Node", claims[0].Status.NodeName, "DisruptionBlocked", row.says)
 			f.event("NodeClaim", claims[0].Name, "DisruptionBlocked", row.says)
-			f.untouched()
+			f.checkUndisturbed()
 			free()
 			f.ready(2)
-			f.running("inflate", 3)
+			f.waitForRunningPods("inflate", 3)
 		})
 	}
 }
@@ -235,14 +237,14 @@ func TestS_182_WhatKeepsANodeIsSaid(t *testing.T) {
 // is removed when the pool says Never.
 func TestS_183_WhenEmptyLeavesNodesWithPods(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	pool, claims := f.fragmented(types("m5.xlarge"))
-	f.become(pool, emptyAfter("1s"))
+	f := newFlow(t, disturbsNone)
+	pool, claims := f.createFragmentedPool(onlyTypes("m5.xlarge"))
+	f.patchPool(pool, emptyAfter("1s"))
 	f.event("Node", claims[0].Status.NodeName, "Unconsolidatable", "")
-	f.untouched()
-	f.condition(&claims[0], karpv1.ConditionConsolidatable, metav1.ConditionTrue, "")
-	f.become(pool, emptyAfter(karpv1.Never))
-	f.await(soon, "no mark is left", func() (bool, string) {
+	f.checkUndisturbed()
+	f.waitForCondition(&claims[0], karpv1.ConditionConsolidatable, metav1.ConditionTrue, "")
+	f.patchPool(pool, emptyAfter(karpv1.Never))
+	f.waitUntil(soon, "no mark is left", func() (bool, string) {
 		list := f.claims()
 		return !slices.ContainsFunc(list, func(c karpv1.NodeClaim) bool {
 			return condition.Find(c.Status.Conditions, karpv1.ConditionConsolidatable) != nil
@@ -253,12 +255,12 @@ func TestS_183_WhenEmptyLeavesNodesWithPods(t *testing.T) {
 // Disruption 8, G5: a budget of none is said, and one of one lets the nodes go one by one.
 func TestDisruption_8_BudgetsPace(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	pool, _ := f.fragmented(types("m5.xlarge"), pace("0"))
-	f.become(pool, consolidates)
+	f := newFlow(t, disturbsNone)
+	pool, _ := f.createFragmentedPool(onlyTypes("m5.xlarge"), withBudget("0"))
+	f.patchPool(pool, allowConsolidation)
 	f.event("NodePool", f.name, "DisruptionBlocked", "Underutilized")
-	f.untouched()
-	f.become(pool, func(p *karpv1.NodePool) { p.Spec.Disruption.Budgets = nil }, pace("1"))
+	f.checkUndisturbed()
+	f.patchPool(pool, func(p *karpv1.NodePool) { p.Spec.Disruption.Budgets = nil }, withBudget("1"))
 	f.ready(2)
 }
 
@@ -271,23 +273,23 @@ func TestS_048_DriftReplacesNodes(t *testing.T) {
 		reason string
 	}{
 		{"labels of the template", func(f *flow, p *karpv1.NodePool) {
-			f.become(p, func(p *karpv1.NodePool) { p.Spec.Template.ObjectMeta.Labels = map[string]string{"tier": "gold"} })
+			f.patchPool(p, func(p *karpv1.NodePool) { p.Spec.Template.ObjectMeta.Labels = map[string]string{"tier": "gold"} })
 		}, "NodePoolDrifted"},
 		{"requirements", func(f *flow, p *karpv1.NodePool) {
-			f.become(p, require(corev1.LabelInstanceTypeStable, corev1.NodeSelectorOpIn, "m6a.large"))
+			f.patchPool(p, withRequirement(corev1.LabelInstanceTypeStable, corev1.NodeSelectorOpIn, "m6a.large"))
 		}, "RequirementsDrifted"},
 		{"user data of the class", func(f *flow, _ *karpv1.NodePool) {
 			class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: f.name}}
-			f.condition(class, karpv1.ConditionReady, metav1.ConditionTrue, "")
+			f.waitForCondition(class, karpv1.ConditionReady, metav1.ConditionTrue, "")
 			patch(f, class, func(c *awsv1.EC2NodeClass) { c.Spec.UserData = new("#!/bin/bash\necho drift") })
 		}, "NodeClassDrift"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			f := newFlow(t, calm)
-			pool := f.pool("", types("m5.large"), pace("1"))
+			f := newFlow(t, disturbsNone)
+			pool := f.pool("", onlyTypes("m5.large"), withBudget("1"))
 			f.deploy("inflate", 2)
-			f.running("inflate", 2)
+			f.waitForRunningPods("inflate", 2)
 			before := f.ready(2)
 			row.change(f, pool)
 			f.claim("is drifted", func(c *karpv1.NodeClaim) bool {
@@ -295,10 +297,10 @@ func TestS_048_DriftReplacesNodes(t *testing.T) {
 				return found != nil && found.Reason == row.reason
 			})
 			for i := range before {
-				f.gone(&before[i], later)
+				f.waitUntilGone(&before[i], later)
 			}
 			f.ready(2)
-			f.running("inflate", 2)
+			f.waitForRunningPods("inflate", 2)
 		})
 	}
 }
@@ -307,17 +309,17 @@ func TestS_048_DriftReplacesNodes(t *testing.T) {
 // pod is not evicted.
 func TestDisruption_25_9_NoCapacityForTheReplacement(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	pool := f.pool("", types("m5a.large"))
+	f := newFlow(t, disturbsNone)
+	pool := f.pool("", onlyTypes("m5a.large"))
 	f.deploy("inflate", 1)
-	pod := f.running("inflate", 1)[0]
+	pod := f.waitForRunningPods("inflate", 1)[0]
 	claim := f.ready(1)[0]
-	f.ice("on-demand", "x2iezn.2xlarge", "")
-	f.become(pool, types("x2iezn.2xlarge"))
-	f.claim("is drifted", is(karpv1.ConditionDrifted))
+	f.exhaustOfferings("on-demand", "x2iezn.2xlarge", "")
+	f.patchPool(pool, onlyTypes("x2iezn.2xlarge"))
+	f.claim("is drifted", hasCondition(karpv1.ConditionDrifted))
 	f.event("NodeClaim", f.name, "InsufficientCapacityError", "", later)
-	f.unheld()
-	if now := f.running("inflate", 1)[0]; now.UID != pod.UID {
+	f.waitUntilReleased()
+	if now := f.waitForRunningPods("inflate", 1)[0]; now.UID != pod.UID {
 		t.Error("the pod was evicted")
 	}
 	if found := f.claim("is the old one", func(c *karpv1.NodeClaim) bool { return c.Name == claim.Name }); found.DeletionTimestamp != nil {
@@ -328,35 +330,35 @@ func TestDisruption_25_9_NoCapacityForTheReplacement(t *testing.T) {
 // Disruption 25.15, S-053: an expired node goes whatever budgets say, and its pod finds another.
 func TestDisruption_25_15_ExpiryIgnoresBudgets(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	f.pool("", types("m5.large"), pace("0"), expires("1h"))
+	f := newFlow(t, disturbsNone)
+	f.pool("", onlyTypes("m5.large"), withBudget("0"), withExpireAfter("1h"))
 	f.deploy("inflate", 1)
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	old := f.ready(1)[0]
-	f.older(&old, 2*time.Hour)
-	f.gone(&old, later)
-	f.running("inflate", 1)
+	f.backdateCreation(&old, 2*time.Hour)
+	f.waitUntilGone(&old, later)
+	f.waitForRunningPods("inflate", 1)
 }
 
 // FM K01, G6: a budget of pods paces the drain: never are more of them down than it allows.
 func TestFM_K01_ADrainKeepsToTheBudgetOfThePods(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	pool := f.pool("", types("m5.large"), pace("100%"))
+	f := newFlow(t, disturbsNone)
+	pool := f.pool("", onlyTypes("m5.large"), withBudget("100%"))
 	d := f.deploy("inflate", 3)
-	f.running("inflate", 3)
+	f.waitForRunningPods("inflate", 3)
 	before := f.ready(3)
-	b := f.budget("inflate", 1)
-	f.await(soon, "the budget is computed", func() (bool, string) {
+	b := f.createPodDisruptionBudget("inflate", 1)
+	f.waitUntil(soon, "the budget is computed", func() (bool, string) {
 		now := &policyv1.PodDisruptionBudget{}
 		if err := f.kube.Get(t.Context(), client.ObjectKeyFromObject(b), now); err != nil {
 			return false, err.Error()
 		}
 		return now.Status.DisruptionsAllowed == 1, fmt.Sprint(now.Status.DisruptionsAllowed)
 	})
-	f.become(pool, func(p *karpv1.NodePool) { p.Spec.Template.ObjectMeta.Labels = map[string]string{"tier": "gold"} })
+	f.patchPool(pool, func(p *karpv1.NodePool) { p.Spec.Template.ObjectMeta.Labels = map[string]string{"tier": "gold"} })
 	for i := range before {
-		f.gone(&before[i], later)
+		f.waitUntilGone(&before[i], later)
 	}
-	f.running("inflate", int(*d.Spec.Replicas))
+	f.waitForRunningPods("inflate", int(*d.Spec.Replicas))
 }

@@ -5,7 +5,7 @@
 // Everything is in the tests. A few clusters serve all of them, each with an account and a controller of its own;
 // a test has a NodePool, a node class and a namespace of its own, so that most share a cluster. What a test does
 // to the others is its mode, see clusters_test.go. No test depends on the speed of the machine: it waits for what
-// must come, with a deadline that only a defect misses. Enter at newFlow in flow_test.go.
+// must come, with a deadline that only a defect misses. Start reading at newFlow in flow_test.go.
 //
 // What Helm, a rolling update and the cluster's DNS do to the controller's own pods is in package takeover.
 package flow

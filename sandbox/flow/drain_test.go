@@ -25,12 +25,12 @@ import (
 // for it, and says so; node and instance stay as they are meanwhile, and so do critical pods, which go last.
 func TestFM_L01_ADayOfGrace(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	f.pool("", types("m5.large"))
-	f.deploy("slow", 1, stopsAfter(24*60*60), requests("500m", "512Mi"))
-	pod := f.running("slow", 1)[0]
-	f.deploy("last", 1, critical, requests("500m", "512Mi"))
-	last := f.running("last", 1)[0]
+	f := newFlow(t, disturbsNone)
+	f.pool("", onlyTypes("m5.large"))
+	f.deploy("slow", 1, stopsAfter(24*60*60), withRequests("500m", "512Mi"))
+	pod := f.waitForRunningPods("slow", 1)[0]
+	f.deploy("last", 1, withCriticalPriority, withRequests("500m", "512Mi"))
+	last := f.waitForRunningPods("last", 1)[0]
 	claim := f.ready(1)[0]
 	f.remove(&claim)
 	f.event("Pod", pod.Name, "Evicted", "")
@@ -39,7 +39,7 @@ func TestFM_L01_ADayOfGrace(t *testing.T) {
 		d := condition.Find(c.Status.Conditions, karpv1.ConditionDrained)
 		return c.Name == claim.Name && d != nil && d.Status == metav1.ConditionUnknown && strings.Contains(d.Message, "grace period") && strings.Contains(d.Message, pod.Name)
 	})
-	f.stays(5*time.Second, "the node, tainted, its pod and its instance", func() (bool, string) {
+	f.checkStays(5*time.Second, "the node, tainted, its pod and its instance", func() (bool, string) {
 		n := f.nodeOf(&claim)
 		there := slices.ContainsFunc(f.pods("slow"), func(p corev1.Pod) bool {
 			return p.UID == pod.UID && p.DeletionGracePeriodSeconds != nil && *p.DeletionGracePeriodSeconds == 24*60*60
@@ -50,9 +50,9 @@ func TestFM_L01_ADayOfGrace(t *testing.T) {
 	if err := f.kube.Delete(t.Context(), &pod, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
-	f.gone(&claim)
-	f.running("slow", 1)
-	f.running("last", 1)
+	f.waitUntilGone(&claim)
+	f.waitForRunningPods("slow", 1)
+	f.waitForRunningPods("last", 1)
 }
 
 // FM L17, LC-23, LC-25, LC-28: somebody else deletes the Node first. The claim ends all the same, its instance with it, and all
@@ -64,7 +64,7 @@ func TestFM_L17_TheNodeIsDeletedFirst(t *testing.T) {
 		finished float64 // nodes that we let go
 	}{
 		"once its instance has ended": {func(f *flow, c *karpv1.NodeClaim, n *corev1.Node) {
-			f.aws(http.MethodPost, "kill", fmt.Sprintf(`{"instance":%q}`, instanceOf(c)))
+			f.callControlAPI(http.MethodPost, "kill", fmt.Sprintf(`{"instance":%q}`, instanceOf(c)))
 			f.remove(n)
 		}, 1},
 		"and takes our finalizer off, while a pod holds the drain": {func(f *flow, c *karpv1.NodeClaim, n *corev1.Node) {
@@ -78,29 +78,29 @@ func TestFM_L17_TheNodeIsDeletedFirst(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFlow(t, calm)
-			f.pool("", types("m5.large"))
-			f.deploy("held", 1, annotated(karpv1.AnnotationDoNotDisrupt, "true"))
-			f.running("held", 1)
+			f := newFlow(t, disturbsNone)
+			f.pool("", onlyTypes("m5.large"))
+			f.deploy("held", 1, withAnnotation(karpv1.AnnotationDoNotDisrupt, "true"))
+			f.waitForRunningPods("held", 1)
 			claim := f.ready(1)[0]
 			node := f.nodeOf(&claim)
 			act.first(f, &claim, node)
-			f.gone(node)
-			f.gone(&claim, later)
+			f.waitUntilGone(node)
+			f.waitUntilGone(&claim, later)
 			if state := f.stateOf(instanceOf(&claim)); state != "terminated" {
 				t.Errorf("the claim is gone and its instance is %s", state)
 			}
-			f.await(soon, "the claim is counted", func() (bool, string) {
-				n := f.counted("karpenter_nodeclaims_terminated_total")
+			f.waitUntil(soon, "the claim is counted", func() (bool, string) {
+				n := f.sumMetric("karpenter_nodeclaims_terminated_total")
 				return n > 0, fmt.Sprint(n)
 			})
-			if n := f.counted("karpenter_nodeclaims_terminated_total"); n != 1 {
+			if n := f.sumMetric("karpenter_nodeclaims_terminated_total"); n != 1 {
 				t.Errorf("%v claims are counted", n)
 			}
-			if n := f.counted("karpenter_nodes_terminated_total"); n != act.finished {
+			if n := f.sumMetric("karpenter_nodes_terminated_total"); n != act.finished {
 				t.Errorf("%v nodes are counted, want %v", n, act.finished)
 			}
-			f.running("held", 1)
+			f.waitForRunningPods("held", 1)
 		})
 	}
 }
@@ -110,27 +110,27 @@ func TestFM_L17_TheNodeIsDeletedFirst(t *testing.T) {
 func TestFM_L19_APoolOfSixtyNodesGoesAtOnce(t *testing.T) {
 	t.Parallel()
 	const nodes, down = 60, 6
-	f := newFlow(t, alone)
-	f.leads()
+	f := newFlow(t, exclusive)
+	f.runLeader()
 	label := func(p *karpv1.NodePool) { p.Spec.Template.ObjectMeta.Labels = map[string]string{"flow": f.name} }
-	first := f.pool("-first", label, types("m5.large"), func(p *karpv1.NodePool) { p.Spec.Weight = new(int32(90)) })
-	f.pool("-second", label, types("m5.4xlarge"))
-	f.deploy("inflate", nodes, selects("flow", f.name)) // one to a node of the first pool
-	f.running("inflate", nodes, later)
+	first := f.pool("-first", label, onlyTypes("m5.large"), func(p *karpv1.NodePool) { p.Spec.Weight = new(int32(90)) })
+	f.pool("-second", label, onlyTypes("m5.4xlarge"))
+	f.deploy("inflate", nodes, withNodeSelector("flow", f.name)) // one to a node of the first pool
+	f.waitForRunningPods("inflate", nodes, later)
 	f.ready(nodes)
-	budget := f.budget("inflate", down)
+	budget := f.createPodDisruptionBudget("inflate", down)
 	allows := func(least int32) (bool, string) {
 		if err := f.kube.Get(t.Context(), client.ObjectKeyFromObject(budget), budget); err != nil {
 			return false, err.Error()
 		}
 		return budget.Status.DisruptionsAllowed >= least, fmt.Sprint(budget.Status)
 	}
-	f.await(soon, "the budget is computed", func() (bool, string) { return allows(down) })
-	holder, longestPause := f.holder(), f.witness()
+	f.waitUntil(soon, "the budget is computed", func() (bool, string) { return allows(down) })
+	holder, longestPause := f.leaseHolder(), f.witnessPauses()
 
 	f.remove(first)
 	most := 0
-	f.await(later, "no node of the pool", func() (bool, string) {
+	f.waitUntil(later, "no node of the pool", func() (bool, string) {
 		if _, now := allows(0); budget.Status.CurrentHealthy < budget.Status.DesiredHealthy {
 			t.Fatalf("more pods are down than the budget allows: %s", now)
 		}
@@ -144,14 +144,14 @@ func TestFM_L19_APoolOfSixtyNodesGoesAtOnce(t *testing.T) {
 		left := len(f.claims(first.Name))
 		return left == 0, fmt.Sprintf("%d claims are left, %d nodes drain", left, going)
 	})
-	f.gone(first)
-	f.running("inflate", nodes)
+	f.waitUntilGone(first)
+	f.waitForRunningPods("inflate", nodes)
 	t.Logf("%d nodes drained at the same time", most)
 	if most <= 2*down {
 		t.Errorf("only %d nodes drained at the same time", most)
 	}
 	pause := longestPause()
-	if now := f.holder(); now != holder || f.own.Starts() != 1 {
+	if now := f.leaseHolder(); now != holder || f.own.Starts() != 1 {
 		said := fmt.Sprintf("the lease went from %s to %s; the controller was started %d times; a lease beside it was not renewed for %s", holder, now, f.own.Starts(), pause)
 		if pause < leaseDeadline/2 {
 			t.Error(said)
@@ -160,10 +160,10 @@ func TestFM_L19_APoolOfSixtyNodesGoesAtOnce(t *testing.T) {
 	}
 }
 
-// leads runs a controller with a lease, as in a cluster, in place of the one that all share.
-func (f *flow) leads() {
+// runLeader runs a controller with a lease, as in a cluster, in place of the one that all share.
+func (f *flow) runLeader() {
 	f.Helper()
-	f.down()
+	f.stopController()
 	c, err := f.world.RunController(f.Context(), world.ControllerOptions{
 		Binary: binary, Proxied: true, LeaderElection: true, Restart: true, Log: f.name + ".log", Flags: []string{"--log-level=debug"},
 	})
@@ -182,16 +182,16 @@ func (f *flow) leads() {
 // show up that was bound before the scheduler knew of it.
 func TestFM_L21_AnEmptyNodeWaitsForARacingBind(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	f.pool("", types("m5.large"))
+	f := newFlow(t, disturbsNone)
+	f.pool("", onlyTypes("m5.large"))
 	d := f.deploy("inflate", 1)
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	claim := f.ready(1)[0]
 	f.scale(d, 0)
-	f.running("inflate", 0)
+	f.waitForRunningPods("inflate", 0)
 	tainted := f.whenTainted(&claim, func() {})
 	f.remove(&claim)
-	f.gone(&claim)
+	f.waitUntilGone(&claim)
 	waited := f.endOf(&claim).Sub(<-tainted)
 	t.Logf("the instance was ended %s after the taint", waited)
 	if waited < 5*time.Second {
@@ -202,22 +202,22 @@ func TestFM_L21_AnEmptyNodeWaitsForARacingBind(t *testing.T) {
 // FM L21: a pod that was bound to an empty node at the moment of its taint is seen, and is waited for.
 func TestFM_L21_ARacingBindIsSeen(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	f.pool("", types("m5.large"))
+	f := newFlow(t, disturbsNone)
+	f.pool("", onlyTypes("m5.large"))
 	d := f.deploy("inflate", 1)
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	claim := f.ready(1)[0]
 	f.scale(d, 0)
-	f.running("inflate", 0)
-	f.whenTainted(&claim, func() { f.bind("late", claim.Status.NodeName) })
+	f.waitForRunningPods("inflate", 0)
+	f.whenTainted(&claim, func() { f.createBoundPod("late", claim.Status.NodeName) })
 	f.remove(&claim)
 	f.event("Node", claim.Status.NodeName, "FailedDraining", "late")
-	f.stays(7*time.Second, "the instance", func() (bool, string) {
+	f.checkStays(7*time.Second, "the instance", func() (bool, string) {
 		state := f.stateOf(instanceOf(&claim))
 		return state == "running", state
 	})
 	f.remove(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "late", Namespace: f.namespace}})
-	f.gone(&claim)
+	f.waitUntilGone(&claim)
 }
 
 // whenTainted calls a function once the node of a claim is tainted, and tells when that was.

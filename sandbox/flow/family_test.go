@@ -27,17 +27,17 @@ func TestEC_54_FamiliesBesideAL2023(t *testing.T) {
 	} {
 		t.Run(row.system, func(t *testing.T) {
 			t.Parallel()
-			f := newFlow(t, calm)
+			f := newFlow(t, disturbsNone)
 			patch(f, f.classNow(), func(c *awsv1.EC2NodeClass) { c.Spec.AMISelectorTerms = []awsv1.AMISelectorTerm{{Alias: row.alias}} })
 			f.classReady()
 			taint := corev1.Taint{Key: "example.com/family", Value: "other", Effect: corev1.TaintEffectNoSchedule}
-			f.pool("", types("m5.large"), func(p *karpv1.NodePool) {
-				require(corev1.LabelOSStable, corev1.NodeSelectorOpIn, row.system)(p)
+			f.pool("", onlyTypes("m5.large"), func(p *karpv1.NodePool) {
+				withRequirement(corev1.LabelOSStable, corev1.NodeSelectorOpIn, row.system)(p)
 				p.Spec.Template.ObjectMeta.Labels = map[string]string{"example.com/team": "a"}
 				p.Spec.Template.Spec.Taints = []corev1.Taint{taint}
 			})
-			f.deploy("inflate", 1, selects(karpv1.LabelNodePool, f.name, corev1.LabelOSStable, row.system), tolerates(corev1.Toleration{Key: taint.Key, Operator: corev1.TolerationOpExists}))
-			f.running("inflate", 1)
+			f.deploy("inflate", 1, withNodeSelector(karpv1.LabelNodePool, f.name, corev1.LabelOSStable, row.system), withTolerations(corev1.Toleration{Key: taint.Key, Operator: corev1.TolerationOpExists}))
+			f.waitForRunningPods("inflate", 1)
 			claim := f.ready(1)[0]
 			node := f.nodeOf(&claim)
 			want := map[string]string{corev1.LabelOSStable: row.system, "example.com/team": "a"}
@@ -52,12 +52,12 @@ func TestEC_54_FamiliesBesideAL2023(t *testing.T) {
 			if node.Status.NodeInfo.OperatingSystem != row.system || !hasTaint(node, taint) {
 				t.Errorf("the node runs %s and has taints %v", node.Status.NodeInfo.OperatingSystem, node.Spec.Taints)
 			}
-			i := f.instances()[0]
+			i := f.liveInstances()[0]
 			if !strings.Contains(string(i.UserData), row.userData) {
 				t.Errorf("the user data lacks %q:\n%s", row.userData, i.UserData)
 			}
 			var image awsemu.Image
-			if err := json.Unmarshal([]byte(f.aws(http.MethodGet, "images/"+i.ImageID, "")), &image); err != nil {
+			if err := json.Unmarshal([]byte(f.callControlAPI(http.MethodGet, "images/"+i.ImageID, "")), &image); err != nil {
 				t.Fatal(err)
 			}
 			if !strings.HasPrefix(image.Name, row.image) {
@@ -71,27 +71,27 @@ func TestEC_54_FamiliesBesideAL2023(t *testing.T) {
 // the partitions has a node in each.
 func TestEC_05_PlacementGroups(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	id := fmt.Sprintf("pg-%x", f.name)
-	f.aws(http.MethodPut, "placement-groups", fmt.Sprintf(`[{"id":%q,"name":%q,"strategy":"partition","partitions":3}]`, id, f.name))
+	f.callControlAPI(http.MethodPut, "placement-groups", fmt.Sprintf(`[{"id":%q,"name":%q,"strategy":"partition","partitions":3}]`, id, f.name))
 	patch(f, f.classNow(), func(c *awsv1.EC2NodeClass) {
 		c.Spec.PlacementGroupSelector = &awsv1.PlacementGroupSelector{Name: f.name}
 	})
 	f.classReady()
-	f.deploy("second", 1, selects(karpv1.LabelNodePool, f.name, awsv1.LabelPlacementGroupPartition, "2"))
+	f.deploy("second", 1, withNodeSelector(karpv1.LabelNodePool, f.name, awsv1.LabelPlacementGroupPartition, "2"))
 	f.deploy("spread", 3, func(p *corev1.PodTemplateSpec) {
 		overZones("spread")(p)
 		p.Spec.TopologySpreadConstraints[0].TopologyKey = awsv1.LabelPlacementGroupPartition
 	})
-	f.unschedulable(4)
-	f.pool("", types("m5.large"))
-	f.running("spread", 3)
-	second := f.running("second", 1)[0]
+	f.waitForUnschedulable(4)
+	f.pool("", onlyTypes("m5.large"))
+	f.waitForRunningPods("spread", 3)
+	second := f.waitForRunningPods("second", 1)[0]
 	partitions := map[string]bool{}
 	for _, c := range f.ready(len(f.claims())) {
 		node := f.nodeOf(&c)
 		var i awsemu.Instance
-		f.decodeLoosely(f.aws(http.MethodGet, "instances/"+instanceOf(&c), ""), &i)
+		f.decodeLoosely(f.callControlAPI(http.MethodGet, "instances/"+instanceOf(&c), ""), &i)
 		partition := node.Labels[awsv1.LabelPlacementGroupPartition]
 		if i.Placement != id || node.Labels[awsv1.LabelPlacementGroupID] != id || fmt.Sprint(i.Partition) != partition {
 			t.Errorf("the node is in partition %q of group %q, its instance in %d of %q, want group %s", partition, node.Labels[awsv1.LabelPlacementGroupID], i.Partition, i.Placement, id)

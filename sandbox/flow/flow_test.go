@@ -53,13 +53,13 @@ type flow struct {
 // nodes with them, and all invariants must have held.
 func newFlow(t *testing.T, m mode) *flow {
 	t.Helper()
-	f := begin(t, all.enter(t, m), nil)
-	f.faulty = m == crash
+	f := beginFlow(t, all.acquireCluster(t, m), nil)
+	f.faulty = m == killsController
 	return f
 }
 
-// begin makes the objects of a test in a cluster where it has a place, with a controller of its own or that of the cluster.
-func begin(t *testing.T, c *cluster, own *world.Controller) *flow {
+// beginFlow makes the objects of a test in a cluster where it has a place, with a controller of its own or that of the cluster.
+func beginFlow(t *testing.T, c *cluster, own *world.Controller) *flow {
 	t.Helper()
 	f := &flow{T: t, cluster: c, namespace: c.server.Namespace(t), own: own}
 	f.name = strings.TrimPrefix(f.namespace, "test")
@@ -69,26 +69,26 @@ func begin(t *testing.T, c *cluster, own *world.Controller) *flow {
 			t.Error(v)
 		}
 	})
-	t.Cleanup(f.leave)
-	t.Cleanup(f.settle)
-	f.create(f.class())
+	t.Cleanup(f.cleanUpFlow)
+	t.Cleanup(f.waitUntilSettled)
+	f.create(f.createClass())
 	return f
 }
 
-// settle waits, once all faults are lifted, until all is as it would be without them (G14).
-func (f *flow) settle() {
+// waitUntilSettled waits, once all faults are lifted, until all is as it would be without them (G14).
+func (f *flow) waitUntilSettled() {
 	f.Helper()
 	if f.Failed() || !f.faulty {
 		return
 	}
-	f.await(recovered, "all is as if nothing had gone wrong (G14)", func() (bool, string) {
+	f.waitUntil(recovered, "all is as if nothing had gone wrong (G14)", func() (bool, string) {
 		open := f.checker.Unsettled(f.name, f.namespace)
 		return len(open) == 0, strings.Join(open, "; ")
 	})
 }
 
-// leave removes what the test made, and waits until no instance is left.
-func (f *flow) leave() {
+// cleanUpFlow removes what the test made, and waits until no instance is left.
+func (f *flow) cleanUpFlow() {
 	f.Helper()
 	if f.Failed() {
 		f.describe()
@@ -100,7 +100,7 @@ func (f *flow) leave() {
 		}
 	}
 	// A ReplicaSet makes pods until its controller knows that it is deleted, and they take their time to stop.
-	f.await(soon, "no pod is left", func() (bool, string) {
+	f.waitUntil(soon, "no pod is left", func() (bool, string) {
 		if err := f.kube.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(f.namespace), client.GracePeriodSeconds(0)); err != nil {
 			return false, err.Error()
 		}
@@ -129,7 +129,7 @@ func (f *flow) create(obj client.Object) {
 	if err := f.kube.Create(f.Context(), obj); err != nil {
 		f.Fatal(err)
 	}
-	f.knows(obj)
+	f.waitForCache(obj)
 }
 
 // remove deletes an object; one that is gone is gone.
@@ -139,7 +139,7 @@ func (f *flow) remove(obj client.Object) {
 		f.Error(err)
 		return
 	}
-	f.forgets(obj)
+	f.waitForCacheDeletion(obj)
 }
 
 // patch changes an object that others may be changing too.
@@ -150,11 +150,11 @@ func patch[T client.Object](f *flow, obj T, change func(T)) {
 	if err := f.kube.Patch(f.Context(), obj, client.MergeFrom(before)); err != nil {
 		f.Fatal(err)
 	}
-	f.knows(obj)
+	f.waitForCache(obj)
 }
 
-// class is a node class like that of the seeds (S-080), for the cluster of the sandbox.
-func (f *flow) class(change ...func(*awsv1.EC2NodeClass)) *awsv1.EC2NodeClass {
+// createClass is a node class like that of the seeds (S-080), for the cluster of the sandbox.
+func (f *flow) createClass(change ...func(*awsv1.EC2NodeClass)) *awsv1.EC2NodeClass {
 	c := &awsv1.EC2NodeClass{}
 	f.decode(`
 spec:
@@ -172,7 +172,7 @@ spec:
 // classReady waits until the class of the test is ready.
 func (f *flow) classReady() {
 	f.Helper()
-	f.condition(&awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: f.name}}, karpv1.ConditionReady, metav1.ConditionTrue, "")
+	f.waitForCondition(&awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: f.name}}, karpv1.ConditionReady, metav1.ConditionTrue, "")
 }
 
 func (f *flow) decode(text string, into any) {
@@ -212,8 +212,8 @@ spec:
 	return p
 }
 
-// require replaces a requirement of a pool.
-func require(key string, operator corev1.NodeSelectorOperator, values ...string) func(*karpv1.NodePool) {
+// withRequirement replaces a requirement of a pool.
+func withRequirement(key string, operator corev1.NodeSelectorOperator, values ...string) func(*karpv1.NodePool) {
 	return func(p *karpv1.NodePool) {
 		spec := &p.Spec.Template.Spec
 		for i := range spec.Requirements {
@@ -226,15 +226,15 @@ func require(key string, operator corev1.NodeSelectorOperator, values ...string)
 	}
 }
 
-func spot(p *karpv1.NodePool) {
-	require(karpv1.LabelCapacityType, corev1.NodeSelectorOpIn, karpv1.CapacityTypeSpot)(p)
+func onlySpot(p *karpv1.NodePool) {
+	withRequirement(karpv1.LabelCapacityType, corev1.NodeSelectorOpIn, karpv1.CapacityTypeSpot)(p)
 }
 
-func types(names ...string) func(*karpv1.NodePool) {
+func onlyTypes(names ...string) func(*karpv1.NodePool) {
 	return func(p *karpv1.NodePool) {
 		p.Spec.Template.Spec.Requirements = nil
-		require(corev1.LabelInstanceTypeStable, corev1.NodeSelectorOpIn, names...)(p)
-		require(karpv1.LabelCapacityType, corev1.NodeSelectorOpIn, karpv1.CapacityTypeOnDemand)(p)
+		withRequirement(corev1.LabelInstanceTypeStable, corev1.NodeSelectorOpIn, names...)(p)
+		withRequirement(karpv1.LabelCapacityType, corev1.NodeSelectorOpIn, karpv1.CapacityTypeOnDemand)(p)
 	}
 }
 
@@ -242,7 +242,7 @@ func emptyAfter(d karpv1.Duration) func(*karpv1.NodePool) {
 	return func(p *karpv1.NodePool) { p.Spec.Disruption.ConsolidateAfter = d }
 }
 
-func grace(d karpv1.Duration) func(*karpv1.NodePool) {
+func withTerminationGracePeriod(d karpv1.Duration) func(*karpv1.NodePool) {
 	return func(p *karpv1.NodePool) { p.Spec.Template.Spec.TerminationGracePeriod = d }
 }
 
@@ -272,13 +272,13 @@ func (f *flow) deploy(name string, replicas int32, change ...func(*corev1.PodTem
 	return d
 }
 
-func requests(cpu, memory string) func(*corev1.PodTemplateSpec) {
+func withRequests(cpu, memory string) func(*corev1.PodTemplateSpec) {
 	return func(p *corev1.PodTemplateSpec) {
 		p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse(cpu), "memory": resource.MustParse(memory)}
 	}
 }
 
-func selects(pairs ...string) func(*corev1.PodTemplateSpec) {
+func withNodeSelector(pairs ...string) func(*corev1.PodTemplateSpec) {
 	return func(p *corev1.PodTemplateSpec) {
 		p.Spec.NodeSelector = map[string]string{}
 		for i := 0; i < len(pairs); i += 2 {
@@ -287,11 +287,11 @@ func selects(pairs ...string) func(*corev1.PodTemplateSpec) {
 	}
 }
 
-func tolerates(t ...corev1.Toleration) func(*corev1.PodTemplateSpec) {
+func withTolerations(t ...corev1.Toleration) func(*corev1.PodTemplateSpec) {
 	return func(p *corev1.PodTemplateSpec) { p.Spec.Tolerations = append(p.Spec.Tolerations, t...) }
 }
 
-func annotated(key, value string) func(*corev1.PodTemplateSpec) {
+func withAnnotation(key, value string) func(*corev1.PodTemplateSpec) {
 	return func(p *corev1.PodTemplateSpec) { metav1.SetMetaDataAnnotation(&p.ObjectMeta, key, value) }
 }
 
@@ -299,8 +299,8 @@ func stopsAfter(seconds int64) func(*corev1.PodTemplateSpec) {
 	return func(p *corev1.PodTemplateSpec) { p.Spec.TerminationGracePeriodSeconds = &seconds }
 }
 
-// apart spreads the pods of a Deployment, one to a node.
-func apart(name string) func(*corev1.PodTemplateSpec) {
+// onePerNode spreads the pods of a Deployment, one to a node.
+func onePerNode(name string) func(*corev1.PodTemplateSpec) {
 	return func(p *corev1.PodTemplateSpec) {
 		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
 			TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}},
@@ -317,15 +317,17 @@ func overZones(name string) func(*corev1.PodTemplateSpec) {
 	}
 }
 
-// critical makes the pods of a Deployment the last to leave a node.
-func critical(p *corev1.PodTemplateSpec) { p.Spec.PriorityClassName = "system-cluster-critical" }
+// withCriticalPriority makes the pods of a Deployment the last to leave a node.
+func withCriticalPriority(p *corev1.PodTemplateSpec) {
+	p.Spec.PriorityClassName = "system-cluster-critical"
+}
 
 // scale is kubectl scale. It returns when the pods that are too many were told to go: until then they would be
 // planned for.
 func (f *flow) scale(d *appsv1.Deployment, replicas int32) {
 	f.Helper()
 	patch(f, d, func(d *appsv1.Deployment) { d.Spec.Replicas = &replicas })
-	f.await(soon, fmt.Sprintf("at most %d pods of %s stay", replicas, d.Name), func() (bool, string) {
+	f.waitUntil(soon, fmt.Sprintf("at most %d pods of %s stay", replicas, d.Name), func() (bool, string) {
 		stay := 0
 		for _, p := range f.pods(d.Name) {
 			if p.DeletionTimestamp == nil {
@@ -336,8 +338,8 @@ func (f *flow) scale(d *appsv1.Deployment, replicas int32) {
 	})
 }
 
-// budget makes a PodDisruptionBudget for a Deployment.
-func (f *flow) budget(name string, maxUnavailable int) *policyv1.PodDisruptionBudget {
+// createPodDisruptionBudget makes a PodDisruptionBudget for a Deployment.
+func (f *flow) createPodDisruptionBudget(name string, maxUnavailable int) *policyv1.PodDisruptionBudget {
 	f.Helper()
 	b := &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: f.namespace},
@@ -358,8 +360,8 @@ func (f *flow) nodeFault(fault fakenode.Fault) (clearFault func()) {
 
 func joinLate(d time.Duration) fakenode.Fault { return fakenode.Fault{JoinLate: d} }
 
-// disturb says that a fault is in force, until the test ends or it is calmed.
-func (f *flow) disturb() (calm func()) {
+// markDisturbed says that a fault is in force, until the test ends or it is calmed.
+func (f *flow) markDisturbed() (calm func()) {
 	f.Helper()
 	f.faulty = true
 	end := f.checker.Disturb(time.Now())
@@ -368,8 +370,8 @@ func (f *flow) disturb() (calm func()) {
 	return calm
 }
 
-// aws steers the emulated account, and undoes it at the end with DELETE when the control has that.
-func (f *flow) aws(method, path, body string) string {
+// callControlAPI steers the emulated account, and undoes it at the end with DELETE when the control has that.
+func (f *flow) callControlAPI(method, path, body string) string {
 	f.Helper()
 	answer, err := f.server.Control(context.WithoutCancel(f.Context()), method, path, body)
 	if err != nil {
@@ -378,7 +380,7 @@ func (f *flow) aws(method, path, body string) string {
 	return answer
 }
 
-// awsFault makes calls of AWS go wrong, until the test ends or it is mended. A calm test gives a text that
+// awsFault makes calls of AWS go wrong, until the test ends or the fault is removed. A test of mode disturbsNone gives a text that
 // only its own calls hold.
 func (f *flow) awsFault(fault awsemu.Fault) (mend func()) {
 	f.Helper()
@@ -387,7 +389,7 @@ func (f *flow) awsFault(fault awsemu.Fault) (mend func()) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.aws(method, "faults", string(body))
+		f.callControlAPI(method, "faults", string(body))
 	}
 	post(http.MethodPost, fault)
 	mend = func() { post(http.MethodDelete, awsemu.Fault{Action: fault.Action, Text: fault.Text}) }
@@ -395,8 +397,8 @@ func (f *flow) awsFault(fault awsemu.Fault) (mend func()) {
 	return mend
 }
 
-// lag has something of AWS be seen late, until the test ends.
-func (f *flow) lag(what string, d time.Duration) {
+// delayVisibility has something of AWS be seen late, until the test ends.
+func (f *flow) delayVisibility(what string, d time.Duration) {
 	f.Helper()
 	set := func(d time.Duration) {
 		f.lags.Lock()
@@ -406,14 +408,14 @@ func (f *flow) lag(what string, d time.Duration) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.aws(http.MethodPut, "lag", string(body))
+		f.callControlAPI(http.MethodPut, "lag", string(body))
 	}
 	set(d)
 	f.Cleanup(func() { set(0) })
 }
 
 // proxyFault makes requests of the controller to the API server go wrong, until the test ends or it is
-// mended. A calm test gives a name that only its own objects have.
+// mended. A test of mode disturbsNone gives a name that only its own objects have.
 func (f *flow) proxyFault(faults ...apiproxy.Fault) (mend func()) {
 	f.Helper()
 	mend, err := f.world.Proxy.Add(faults...)

@@ -15,17 +15,17 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 )
 
-// beside is another flow in the cluster of this one, with its controller.
-func (f *flow) beside(t *testing.T) *flow {
+// newNeighbour is another flow in the cluster of this one, with its controller.
+func (f *flow) newNeighbour(t *testing.T) *flow {
 	t.Helper()
-	return begin(t, f.cluster, f.own)
+	return beginFlow(t, f.cluster, f.own)
 }
 
 // TestGates has what is off by default: one controller with all these settings on serves them all, so that it starts once.
 func TestGates(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, alone)
-	f.allow("arc-zonal-shift:GetManagedResource", "*")
+	f := newFlow(t, exclusive)
+	f.allowAction("arc-zonal-shift:GetManagedResource", "*")
 	f.withRights([]string{"settings.featureGates.podDeletionCostManagement=true"},
 		"--preference-policy=Ignore", "--min-values-policy=BestEffort", "--enable-zonal-shift",
 		"--feature-gates=SpotToSpotConsolidation=true,StaticCapacity=true,TerminateFirstDrift=true,PodDeletionCostManagement=true")
@@ -40,16 +40,16 @@ func TestGates(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				run(f.beside(t))
+				run(f.newNeighbour(t))
 			})
 		}
 	})
-	t.Run("FM-E19: a zonal shift", func(t *testing.T) { f.beside(t).aZoneIsShiftedAway() }) // which is so for all
+	t.Run("FM-E19: a zonal shift", func(t *testing.T) { f.newNeighbour(t).aZoneIsShiftedAway() }) // which is so for all
 }
 
 // preferencesAreIgnored: pods that would rather have a dear type, and a node each, share a cheap one.
 func (f *flow) preferencesAreIgnored() {
-	f.deploy("inflate", 2, requests("500m", "512Mi"), func(p *corev1.PodTemplateSpec) {
+	f.deploy("inflate", 2, withRequests("500m", "512Mi"), func(p *corev1.PodTemplateSpec) {
 		dear := corev1.NodeSelectorRequirement{Key: corev1.LabelInstanceTypeStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"m5.2xlarge"}}
 		p.Spec.Affinity = &corev1.Affinity{
 			NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
@@ -60,9 +60,9 @@ func (f *flow) preferencesAreIgnored() {
 			}}},
 		}
 	})
-	f.unschedulable(2)
-	f.pool("", types("m5.large", "m5.2xlarge"))
-	f.running("inflate", 2)
+	f.waitForUnschedulable(2)
+	f.pool("", onlyTypes("m5.large", "m5.2xlarge"))
+	f.waitForRunningPods("inflate", 2)
 	if got := typesOf(f.ready(1)); !slices.Equal(got, []string{"m5.large"}) {
 		f.Errorf("the pods run on %v, want one m5.large", got)
 	}
@@ -70,9 +70,9 @@ func (f *flow) preferencesAreIgnored() {
 
 // minValuesAreLowered: a pool that requests two families and can have one gets its node, and the claim says so.
 func (f *flow) minValuesAreLowered() {
-	f.pool("", types("m5.large"), minimum(2, awsv1.LabelInstanceFamily, "c5", "m5"))
+	f.pool("", onlyTypes("m5.large"), withMinValues(2, awsv1.LabelInstanceFamily, "c5", "m5"))
 	f.deploy("inflate", 1)
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	if claim := f.ready(1)[0]; claim.Annotations[karpv1.AnnotationMinValuesRelaxed] != "true" {
 		f.Errorf("the claim has annotations %v", claim.Annotations)
 	}
@@ -81,23 +81,23 @@ func (f *flow) minValuesAreLowered() {
 // spotIsReplacedBySpot: a spot node that is too large stays while fewer than fifteen types are cheaper. With more of them
 // it is replaced by a node of one of the cheapest fifteen.
 func (f *flow) spotIsReplacedBySpot() {
-	pool := f.pool("", types("m5.2xlarge"), spot)
-	old := f.oversized()
-	f.become(pool, consolidates, require(corev1.LabelInstanceTypeStable, corev1.NodeSelectorOpIn, "m5.large", "m5.xlarge", "m5.2xlarge", "m5a.large"))
+	pool := f.pool("", onlyTypes("m5.2xlarge"), onlySpot)
+	old := f.createOversizedNode()
+	f.patchPool(pool, allowConsolidation, withRequirement(corev1.LabelInstanceTypeStable, corev1.NodeSelectorOpIn, "m5.large", "m5.xlarge", "m5.2xlarge", "m5a.large"))
 	f.event("Node", old.Status.NodeName, "Unconsolidatable", "15 are needed")
 	if list := f.claims(); len(list) != 1 || list[0].UID != old.UID {
 		f.Errorf("the node was replaced although three types are cheaper: %s", sayConditions(list))
 	}
-	f.become(pool, func(p *karpv1.NodePool) {
+	f.patchPool(pool, func(p *karpv1.NodePool) {
 		p.Spec.Template.Spec.Requirements = nil
-		spot(p)
-		require(corev1.LabelArchStable, corev1.NodeSelectorOpIn, "amd64")(p)
-		require(awsv1.LabelInstanceCategory, corev1.NodeSelectorOpIn, "c", "m", "r")(p)
-		require(awsv1.LabelInstanceGeneration, corev1.NodeSelectorOpGt, "2")(p)
+		onlySpot(p)
+		withRequirement(corev1.LabelArchStable, corev1.NodeSelectorOpIn, "amd64")(p)
+		withRequirement(awsv1.LabelInstanceCategory, corev1.NodeSelectorOpIn, "c", "m", "r")(p)
+		withRequirement(awsv1.LabelInstanceGeneration, corev1.NodeSelectorOpGt, "2")(p)
 	})
-	f.gone(&old, later)
+	f.waitUntilGone(&old, later)
 	next := f.ready(1)[0]
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	if next.Labels[karpv1.LabelCapacityType] != karpv1.CapacityTypeSpot {
 		f.Errorf("the successor is %s", next.Labels[karpv1.LabelCapacityType])
 	}
@@ -105,30 +105,30 @@ func (f *flow) spotIsReplacedBySpot() {
 	if at < 0 || len(next.Spec.Requirements[at].Values) != 15 {
 		f.Errorf("the successor may be of %v, want the cheapest 15 types", next.Spec.Requirements)
 	}
-	if got := f.commands(); !slices.Equal(got, []string{"underutilized replace"}) {
+	if got := f.startedCommands(); !slices.Equal(got, []string{"underutilized replace"}) {
 		f.Errorf("the commands were %v, want one replacement", got)
 	}
 }
 
-// gold changes the template of a pool, so that its nodes drift.
-func gold(p *karpv1.NodePool) {
+// withGoldLabel changes the template of a pool, so that its nodes drift.
+func withGoldLabel(p *karpv1.NodePool) {
 	p.Spec.Template.ObjectMeta.Labels = map[string]string{"tier": "gold"}
 }
 
 // aFullReservationIsLeftFirst: the only slot is taken by the node that drifted. It goes first and its successor has the slot.
 func (f *flow) aFullReservationIsLeftFirst() {
-	id := f.reservation(1)
-	pool := f.pool("", reservedOnly, pace("1"))
+	id := f.createReservation(1)
+	pool := f.pool("", reservedOnly, withBudget("1"))
 	f.deploy("inflate", 1)
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	old := f.ready(1)[0]
-	f.become(pool, gold)
-	f.gone(&old, later)
-	f.running("inflate", 1)
-	if inside, _ := f.inside(id, f.ready(1)); len(inside) != 1 || inside[0].Labels["tier"] != "gold" {
+	f.patchPool(pool, withGoldLabel)
+	f.waitUntilGone(&old, later)
+	f.waitForRunningPods("inflate", 1)
+	if inside, _ := f.splitByReservation(id, f.ready(1)); len(inside) != 1 || inside[0].Labels["tier"] != "gold" {
 		f.Errorf("the successor is not in the reservation: %v", inside)
 	}
-	if got := f.commands(); !slices.Equal(got, []string{"drifted terminate-first"}) {
+	if got := f.startedCommands(); !slices.Equal(got, []string{"drifted terminate-first"}) {
 		f.Errorf("the commands were %v, want drifted terminate-first", got)
 	}
 	f.slotsAreFree()
@@ -136,19 +136,19 @@ func (f *flow) aFullReservationIsLeftFirst() {
 
 // aStaticPoolAtItsLimit: there is no room for a second node, so the one that drifted goes first.
 func (f *flow) aStaticPoolAtItsLimit() {
-	pool := f.pool("", types("m5.large"), fixed(1, "1"))
+	pool := f.pool("", onlyTypes("m5.large"), withReplicas(1, "1"))
 	old := f.ready(1)[0]
-	f.become(pool, gold)
+	f.patchPool(pool, withGoldLabel)
 	most := 0
-	f.await(later, "the node is replaced", func() (bool, string) {
+	f.waitUntil(later, "the node is replaced", func() (bool, string) {
 		list := f.claims()
-		most = max(most, len(slices.DeleteFunc(slices.Clone(list), func(c karpv1.NodeClaim) bool { return deleting(&c) })))
-		return len(list) == 1 && list[0].UID != old.UID && is(karpv1.ConditionInitialized)(&list[0]), sayConditions(list)
+		most = max(most, len(slices.DeleteFunc(slices.Clone(list), func(c karpv1.NodeClaim) bool { return isDeleting(&c) })))
+		return len(list) == 1 && list[0].UID != old.UID && hasCondition(karpv1.ConditionInitialized)(&list[0]), sayConditions(list)
 	})
 	if most > 1 {
 		f.Errorf("%d claims at a time, the limit is 1", most)
 	}
-	if got := f.commands(); !slices.Equal(got, []string{"drifted terminate-first"}) {
+	if got := f.startedCommands(); !slices.Equal(got, []string{"drifted terminate-first"}) {
 		f.Errorf("the commands were %v, want drifted terminate-first", got)
 	}
 }
@@ -156,13 +156,13 @@ func (f *flow) aStaticPoolAtItsLimit() {
 // scaleDownEmptiesANode: of two nodes with two pods each, the one that consolidation would take first loses both of its
 // pods when the Deployment shrinks. Without the gate each node would lose one.
 func (f *flow) scaleDownEmptiesANode() {
-	d := f.deploy("inflate", 4, requests("1500m", "2Gi"))
-	f.unschedulable(4)
-	f.pool("", types("m5.xlarge"), consolidates, emptyAfter("1h"))
-	f.running("inflate", 4)
+	d := f.deploy("inflate", 4, withRequests("1500m", "2Gi"))
+	f.waitForUnschedulable(4)
+	f.pool("", onlyTypes("m5.xlarge"), allowConsolidation, emptyAfter("1h"))
+	f.waitForRunningPods("inflate", 4)
 	f.ready(2)
 	next := ""
-	f.await(later, "the pods of one node have a deletion cost below 0", func() (bool, string) {
+	f.waitUntil(later, "the pods of one node have a deletion cost below 0", func() (bool, string) {
 		on, said := map[string]int{}, ""
 		for _, p := range f.pods("inflate") {
 			if cost := p.Annotations[corev1.PodDeletionCost]; strings.HasPrefix(cost, "-") {
@@ -174,7 +174,7 @@ func (f *flow) scaleDownEmptiesANode() {
 		return len(on) == 1 && on[next] == 2, said
 	})
 	f.scale(d, 2)
-	for _, p := range f.running("inflate", 2) {
+	for _, p := range f.waitForRunningPods("inflate", 2) {
 		if p.Spec.NodeName == next {
 			f.Errorf("pod %s is left on %s, which consolidation takes next", p.Name, next)
 		}
@@ -185,17 +185,17 @@ func (f *flow) scaleDownEmptiesANode() {
 // the shift is over all that waited is done.
 func (f *flow) aZoneIsShiftedAway() {
 	const zone = "eu-west-1a"
-	pool := f.pool("", types("m5.large"), emptyAfter("1s"), pace("100%"))
-	inside := f.deploy("inside", 1, selects(karpv1.LabelNodePool, f.name, corev1.LabelTopologyZone, zone))
-	f.running("inside", 1)
+	pool := f.pool("", onlyTypes("m5.large"), emptyAfter("1s"), withBudget("100%"))
+	inside := f.deploy("inside", 1, withNodeSelector(karpv1.LabelNodePool, f.name, corev1.LabelTopologyZone, zone))
+	f.waitForRunningPods("inside", 1)
 	first := f.ready(1)[0]
-	f.aws(http.MethodPut, "shifts", `{"active":[{"awayFrom":"`+zone+`","for":"1h"}]}`)
-	over := func() { f.aws(http.MethodPut, "shifts", `{"active":[]}`) }
+	f.callControlAPI(http.MethodPut, "shifts", `{"active":[{"awayFrom":"`+zone+`","for":"1h"}]}`)
+	over := func() { f.callControlAPI(http.MethodPut, "shifts", `{"active":[]}`) }
 	f.Cleanup(over)
 	f.event("NodePool", pool.Name, "ZonalShiftActive", zone)
-	f.deploy("waits", 1, selects(karpv1.LabelNodePool, f.name, corev1.LabelTopologyZone, zone), requests("1500m", "1Gi"))
-	others := f.deploy("others", 3, apart("others"), requests("1500m", "1Gi"))
-	f.running("others", 3)
+	f.deploy("waits", 1, withNodeSelector(karpv1.LabelNodePool, f.name, corev1.LabelTopologyZone, zone), withRequests("1500m", "1Gi"))
+	others := f.deploy("others", 3, onePerNode("others"), withRequests("1500m", "1Gi"))
+	f.waitForRunningPods("others", 3)
 	for _, c := range f.claims() {
 		if c.UID != first.UID && c.Labels[corev1.LabelTopologyZone] == zone {
 			f.Errorf("%s was launched in the zone that is shifted away", c.Name)
@@ -204,11 +204,11 @@ func (f *flow) aZoneIsShiftedAway() {
 	f.event("Pod", "waits", "FailedScheduling", "")
 	f.scale(inside, 0)
 	f.scale(others, 0)
-	f.await(soon, "the empty nodes of the other zones are gone", func() (bool, string) { return len(f.claims()) <= 1, sayConditions(f.claims()) })
-	f.stays(10*time.Second, "the instance in the zone runs on", func() (bool, string) {
+	f.waitUntil(soon, "the empty nodes of the other zones are gone", func() (bool, string) { return len(f.claims()) <= 1, sayConditions(f.claims()) })
+	f.checkStays(10*time.Second, "the instance in the zone runs on", func() (bool, string) {
 		return f.stateOf(instanceOf(&first)) == "running", f.stateOf(instanceOf(&first))
 	})
 	over()
 	f.event("NodePool", pool.Name, "ZonalShiftCleared", zone)
-	f.running("waits", 1, later)
+	f.waitForRunningPods("waits", 1, later)
 }

@@ -21,14 +21,14 @@ import (
 // Group H of the failure modes, and S-047. H09 is a benchmark. Not tested here: H05, which needs a second
 // cluster; H10 and H14, which are unit tests.
 
-// message puts a text into the interruption queue.
-func (f *flow) message(body string) {
+// sendQueueMessage puts a text into the interruption queue.
+func (f *flow) sendQueueMessage(body string) {
 	f.Helper()
-	f.aws(http.MethodPost, "message?queue="+world.Queue, body)
+	f.callControlAPI(http.MethodPost, "message?queue="+world.Queue, body)
 }
 
-// notice is what EventBridge sends for a spot instance that goes.
-func notice(instance string) string {
+// spotInterruptionNotice is what EventBridge sends for a spot instance that goes.
+func spotInterruptionNotice(instance string) string {
 	return fmt.Sprintf(`{"version":"0","id":"x","detail-type":"EC2 Spot Instance Interruption Warning","source":"aws.ec2","account":%q,"time":%q,"region":%q,`+
 		`"resources":["arn:aws:ec2:eu-west-1a:instance/%s"],"detail":{"instance-id":%q,"instance-action":"terminate"}}`,
 		world.Account, time.Now().UTC().Format(time.RFC3339), world.Region, instance, instance)
@@ -38,28 +38,28 @@ func notice(instance string) string {
 // instance is taken, and the pods run again. How quickly is measured by make bench-controller.
 func TestS_047_SpotInterruption(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	f.deploy("inflate", 2, stopsAfter(1))
-	f.unschedulable(2)
-	f.pool("", types("m5.xlarge", "m5a.xlarge"), spot) // either holds both pods
-	f.running("inflate", 2)
+	f.waitForUnschedulable(2)
+	f.pool("", onlyTypes("m5.xlarge", "m5a.xlarge"), onlySpot) // either holds both pods
+	f.waitForRunningPods("inflate", 2)
 	claim := f.ready(1)[0]
-	f.interrupt(&claim, "5m")
+	f.sendSpotNotice(&claim, "5m")
 	f.claim("is new", func(c *karpv1.NodeClaim) bool { return c.UID != claim.UID })
 	for _, c := range f.claims() {
-		if c.UID == claim.UID && !deleting(&c) {
+		if c.UID == claim.UID && !isDeleting(&c) {
 			t.Errorf("a replacement was bought before %s was told to go", c.Name)
 		}
 	}
 	f.event("NodeClaim", claim.Name, "SpotInterrupted", "")
 	f.event("NodeClaim", claim.Name, "TerminatingOnInterruption", "")
-	f.running("inflate", 2)
-	f.gone(&claim)
+	f.waitForRunningPods("inflate", 2)
+	f.waitUntilGone(&claim)
 	next := f.ready(1)[0] // for both pods, although they are evicted one by one
 	if next.Labels[corev1.LabelInstanceTypeStable] == claim.Labels[corev1.LabelInstanceTypeStable] && next.Labels[corev1.LabelTopologyZone] == claim.Labels[corev1.LabelTopologyZone] {
 		t.Errorf("the successor is of the offering that was just taken back: %s in %s", next.Labels[corev1.LabelInstanceTypeStable], next.Labels[corev1.LabelTopologyZone])
 	}
-	if !f.logged("initiating delete from interruption message", claim.Name) {
+	if !f.hasLogged("initiating delete from interruption message", claim.Name) {
 		t.Error("the log says nothing of the interruption (S-172)")
 	}
 }
@@ -67,40 +67,40 @@ func TestS_047_SpotInterruption(t *testing.T) {
 // FM H01: messages that are none are dropped, and the next one is handled.
 func TestFM_H01_MalformedMessages(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	f.pool("", spot)
+	f := newFlow(t, disturbsNone)
+	f.pool("", onlySpot)
 	f.deploy("inflate", 1)
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	claim := f.ready(1)[0]
 	for _, body := range []string{"{", "null", "[]", "text", `{"detail-type":7}`, `{"version":"0","source":"aws.ec2","detail-type":"of a kind yet to come","detail":{}}`, strings.Repeat("x", 200_000)} {
-		f.message(body)
+		f.sendQueueMessage(body)
 	}
-	f.interrupt(&claim, "60s")
-	f.gone(&claim)
-	f.await(soon, "an empty queue", func() (bool, string) {
-		answer := f.aws(http.MethodGet, "queues", "")
+	f.sendSpotNotice(&claim, "60s")
+	f.waitUntilGone(&claim)
+	f.waitUntil(soon, "an empty queue", func() (bool, string) {
+		answer := f.callControlAPI(http.MethodGet, "queues", "")
 		return !strings.Contains(answer, "of a kind yet to come"), answer
 	})
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 }
 
 // FM H02, H08: the same message five times, which cannot be deleted at first, leads to one deletion.
 func TestFM_H02_TheSameMessageAgain(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, weather)
+	f := newFlow(t, disturbsAll)
 	f.pool("")
 	f.deploy("inflate", 1)
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	claim := f.ready(1)[0]
-	fault := broken("sqs:DeleteMessage*", "")
+	fault := serviceFault("sqs:DeleteMessage*", "")
 	fault.Count = 2
 	f.awsFault(fault)
 	for range 5 {
-		f.message(notice(instanceOf(&claim)))
+		f.sendQueueMessage(spotInterruptionNotice(instanceOf(&claim)))
 	}
-	f.gone(&claim)
-	f.running("inflate", 1)
-	f.stays(12*time.Second, "one successor", func() (bool, string) {
+	f.waitUntilGone(&claim)
+	f.waitForRunningPods("inflate", 1)
+	f.checkStays(12*time.Second, "one successor", func() (bool, string) {
 		n := len(f.allInstances())
 		return n == 2, fmt.Sprintf("%d instances", n)
 	})
@@ -109,14 +109,14 @@ func TestFM_H02_TheSameMessageAgain(t *testing.T) {
 // FM H03: the message comes before the claim is known by its instance.
 func TestFM_H03_MessageComesEarly(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	f.nodeFault(joinLate(10 * time.Second))
-	f.pool("", spot)
+	f.pool("", onlySpot)
 	f.deploy("inflate", 1)
-	f.await(soon, "an instance", func() (bool, string) { return len(f.instances()) == 1, "" })
-	first := f.instances()[0].ID
-	f.aws(http.MethodPost, "interrupt", fmt.Sprintf(`{"instance":%q,"notice":"45s"}`, first))
-	f.running("inflate", 1, later)
+	f.waitUntil(soon, "an instance", func() (bool, string) { return len(f.liveInstances()) == 1, "" })
+	first := f.liveInstances()[0].ID
+	f.callControlAPI(http.MethodPost, "interrupt", fmt.Sprintf(`{"instance":%q,"notice":"45s"}`, first))
+	f.waitForRunningPods("inflate", 1, later)
 	if f.stateOf(first) == "running" {
 		t.Errorf("instance %s still runs", first)
 	}
@@ -125,19 +125,19 @@ func TestFM_H03_MessageComesEarly(t *testing.T) {
 // FM H04: a late message for an instance that is gone does nothing.
 func TestFM_H04_LateMessage(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	f.pool("", spot)
+	f := newFlow(t, disturbsNone)
+	f.pool("", onlySpot)
 	f.deploy("inflate", 1)
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	claim := f.ready(1)[0]
 	f.remove(&claim)
-	f.gone(&claim)
-	f.running("inflate", 1)
+	f.waitUntilGone(&claim)
+	f.waitForRunningPods("inflate", 1)
 	next := f.ready(1)[0]
-	f.message(notice(instanceOf(&claim)))
-	f.stays(8*time.Second, "the successor", func() (bool, string) {
+	f.sendQueueMessage(spotInterruptionNotice(instanceOf(&claim)))
+	f.checkStays(8*time.Second, "the successor", func() (bool, string) {
 		c := f.claims()
-		return len(c) == 1 && c[0].UID == next.UID && !deleting(&c[0]), sayConditions(c)
+		return len(c) == 1 && c[0].UID == next.UID && !isDeleting(&c[0]), sayConditions(c)
 	})
 }
 
@@ -145,35 +145,35 @@ func TestFM_H04_LateMessage(t *testing.T) {
 // read.
 func TestFM_H07_QueueCannotBeRead(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, weather)
+	f := newFlow(t, disturbsAll)
 	mend := f.awsFault(awsemu.Fault{Action: "sqs:ReceiveMessage", Code: "AccessDenied", Message: "broken by the test", Status: http.StatusForbidden})
 	f.pool("")
 	f.deploy("inflate", 1)
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	claim := f.ready(1)[0]
 	before := len(f.world.AWS.Calls(wire.SQS, "ReceiveMessage"))
-	f.stays(10*time.Second, "at most fifty calls of ReceiveMessage", func() (bool, string) {
+	f.checkStays(10*time.Second, "at most fifty calls of ReceiveMessage", func() (bool, string) {
 		n := len(f.world.AWS.Calls(wire.SQS, "ReceiveMessage")) - before
 		return n <= 50, fmt.Sprint(n)
 	})
-	f.message(notice(instanceOf(&claim)))
+	f.sendQueueMessage(spotInterruptionNotice(instanceOf(&claim)))
 	mend()
-	f.gone(&claim, later)
-	f.running("inflate", 1)
+	f.waitUntilGone(&claim, later)
+	f.waitForRunningPods("inflate", 1)
 }
 
 // FM H11: the pods need longer than the notice. They are evicted at once, and run elsewhere.
 func TestFM_H11_PodsNeedLonger(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	f.pool("", spot)
+	f := newFlow(t, disturbsNone)
+	f.pool("", onlySpot)
 	f.deploy("slow", 1, stopsAfter(600))
-	pod := f.running("slow", 1)[0]
+	pod := f.waitForRunningPods("slow", 1)[0]
 	claim := f.ready(1)[0]
-	f.interrupt(&claim, "45s")
+	f.sendSpotNotice(&claim, "45s")
 	f.event("Pod", pod.Name, "Evicted", "")
-	f.gone(&claim, later)
-	f.await(later, "a pod that runs", func() (bool, string) {
+	f.waitUntilGone(&claim, later)
+	f.waitUntil(later, "a pod that runs", func() (bool, string) {
 		for _, p := range f.pods("slow") {
 			if p.UID != pod.UID && p.Status.Phase == corev1.PodRunning {
 				return true, ""
@@ -187,47 +187,47 @@ func TestFM_H11_PodsNeedLonger(t *testing.T) {
 // of state in TestFM_E05, scheduled changes in TestAWS_7_1.
 func TestFM_H12_RebalanceRecommendations(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	f.pool("", spot)
+	f := newFlow(t, disturbsNone)
+	f.pool("", onlySpot)
 	f.deploy("inflate", 1)
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	claim := f.ready(1)[0]
 	for range 20 {
-		f.aws(http.MethodPost, "rebalance", fmt.Sprintf(`{"instance":%q}`, instanceOf(&claim)))
+		f.callControlAPI(http.MethodPost, "rebalance", fmt.Sprintf(`{"instance":%q}`, instanceOf(&claim)))
 	}
 	f.event("NodeClaim", claim.Name, "SpotRebalanceRecommendation", "")
-	f.stays(5*time.Second, "the claim", func() (bool, string) {
+	f.checkStays(5*time.Second, "the claim", func() (bool, string) {
 		c := f.claims()
-		return len(c) == 1 && !deleting(&c[0]), sayConditions(c)
+		return len(c) == 1 && !isDeleting(&c[0]), sayConditions(c)
 	})
 }
 
 // S-137: a scheduled change of the host leads to a replacement.
 func TestAWS_7_1_ScheduledChange(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	f.pool("")
 	f.deploy("inflate", 1)
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	claim := f.ready(1)[0]
-	f.aws(http.MethodPost, "health", fmt.Sprintf(`{"instance":%q}`, instanceOf(&claim)))
+	f.callControlAPI(http.MethodPost, "health", fmt.Sprintf(`{"instance":%q}`, instanceOf(&claim)))
 	f.event("NodeClaim", claim.Name, "InstanceUnhealthy", "")
-	f.gone(&claim)
-	f.running("inflate", 1)
+	f.waitUntilGone(&claim)
+	f.waitForRunningPods("inflate", 1)
 }
 
 // FM H13, S-144: a termination handler is installed too. It cordons, taints and drains the node that is
 // interrupted; the end is the same, and nobody undoes what the other one did.
 func TestFM_H13_TerminationHandlerIsInstalledToo(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	f.deploy("inflate", 2, stopsAfter(1))
-	f.unschedulable(2)
-	f.pool("", types("m5.xlarge", "m5a.xlarge"), spot) // either holds both pods
-	pods := f.running("inflate", 2)
+	f.waitForUnschedulable(2)
+	f.pool("", onlyTypes("m5.xlarge", "m5a.xlarge"), onlySpot) // either holds both pods
+	pods := f.waitForRunningPods("inflate", 2)
 	claim := f.ready(1)[0]
 	node := f.nodeOf(&claim)
-	f.interrupt(&claim, "60s")
+	f.sendSpotNotice(&claim, "60s")
 	patch(f, node, func(n *corev1.Node) {
 		n.Spec.Unschedulable = true
 		n.Labels["aws-node-termination-handler/action"] = "cordon-and-drain"
@@ -238,7 +238,7 @@ func TestFM_H13_TerminationHandlerIsInstalledToo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f.await(soon, "the node goes and stays cordoned until then", func() (bool, string) {
+	f.waitUntil(soon, "the node goes and stays cordoned until then", func() (bool, string) {
 		now := &corev1.Node{}
 		err := f.kube.Get(t.Context(), keyOf(node), now)
 		if apierrors.IsNotFound(err) {
@@ -249,8 +249,8 @@ func TestFM_H13_TerminationHandlerIsInstalledToo(t *testing.T) {
 		}
 		return false, "it is there"
 	})
-	f.gone(&claim)
-	f.running("inflate", 2)
+	f.waitUntilGone(&claim)
+	f.waitForRunningPods("inflate", 2)
 	if n := len(f.allInstances()); n > 3 {
 		t.Errorf("%d instances, want the first and one for each pod at most", n)
 	}
@@ -260,12 +260,12 @@ func TestFM_H13_TerminationHandlerIsInstalledToo(t *testing.T) {
 // Its claims leave EC2 a choice of types. The recorded prices are too far apart for 3 %, so that an overlay makes them equal.
 func TestIR_05_SpotNodesOfADeployment(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	f.settled(f.overlay("-equal", `spec: {price: "0.08", requirements: []}`), metav1.ConditionTrue, karpv1.ConditionValidationSucceeded)
-	f.deploy("inflate", 5, requests("3", "4Gi"))
-	f.unschedulable(5)
-	f.pool("", spot, require("karpenter.k8s.aws/instance-cpu", corev1.NodeSelectorOpIn, "4"))
-	f.running("inflate", 5)
+	f := newFlow(t, disturbsNone)
+	f.waitForOverlayCondition(f.createOverlay("-equal", `spec: {price: "0.08", requirements: []}`), metav1.ConditionTrue, karpv1.ConditionValidationSucceeded)
+	f.deploy("inflate", 5, withRequests("3", "4Gi"))
+	f.waitForUnschedulable(5)
+	f.pool("", onlySpot, withRequirement("karpenter.k8s.aws/instance-cpu", corev1.NodeSelectorOpIn, "4"))
+	f.waitForRunningPods("inflate", 5)
 	on := map[string]int{}
 	for _, c := range f.ready(5) {
 		on[c.Labels[corev1.LabelInstanceTypeStable]+" in "+c.Labels[corev1.LabelTopologyZone]]++

@@ -16,13 +16,13 @@ import (
 // nothing; with the field gone it works, and what is left of the block reaches the node.
 func TestTrust_C01_AKubeletBlockThatRunsPodsBuysNothing(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	block := func(text string) func(*karpv1.NodePool) {
 		return func(p *karpv1.NodePool) { p.Spec.Template.Spec.Kubelet = &runtime.RawExtension{Raw: []byte(text)} }
 	}
 	pool := f.pool("", block(`{"maxPods": 20, "staticPodURL": "http://example.com/pod"}`))
 	f.deploy("inflate", 1)
-	f.await(soon, "the pool names the field", func() (bool, string) {
+	f.waitUntil(soon, "the pool names the field", func() (bool, string) {
 		if err := f.kube.Get(t.Context(), client.ObjectKeyFromObject(pool), pool); err != nil {
 			return false, err.Error()
 		}
@@ -37,7 +37,7 @@ func TestTrust_C01_AKubeletBlockThatRunsPodsBuysNothing(t *testing.T) {
 	}
 
 	patch(f, pool, block(`{"maxPods": 20, "staticPodURL": null}`))
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	if n := f.nodes()[0].Status.Capacity.Pods().Value(); n != 20 {
 		t.Errorf("a node has room for %d pods, want 20", n)
 	}

@@ -25,12 +25,12 @@ import (
 // FM A03: CreateFleet is done and its answer lost; the same request comes again and gets the same instance.
 func TestFM_A03_AnswerOfCreateFleetIsLost(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	f.classReady() // else its dry run meets the fault
 	f.awsFault(awsemu.Fault{Action: "ec2:CreateFleet", Text: f.name, Count: 1, Drop: awsemu.DropAfter})
 	f.pool("")
 	f.deploy("inflate", 1)
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	f.ready(1)
 	if n := len(f.allInstances()); n != 1 {
 		t.Errorf("%d instances for one claim", n)
@@ -41,12 +41,14 @@ func TestFM_A03_AnswerOfCreateFleetIsLost(t *testing.T) {
 // rest are served from what is left.
 func TestFM_A05_FleetBringsFewer(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	f.aws(http.MethodPost, "ice", `{"capacityType":"on-demand","instanceType":"m6i.large","remaining":6}`)
-	f.Cleanup(func() { f.aws(http.MethodDelete, "ice", `{"capacityType":"on-demand","instanceType":"m6i.large"}`) })
-	f.pool("", types("m6i.large", "m6i.xlarge"))
-	f.deploy("inflate", 10, apart("inflate"))
-	f.running("inflate", 10, later)
+	f := newFlow(t, disturbsNone)
+	f.callControlAPI(http.MethodPost, "ice", `{"capacityType":"on-demand","instanceType":"m6i.large","remaining":6}`)
+	f.Cleanup(func() {
+		f.callControlAPI(http.MethodDelete, "ice", `{"capacityType":"on-demand","instanceType":"m6i.large"}`)
+	})
+	f.pool("", onlyTypes("m6i.large", "m6i.xlarge"))
+	f.deploy("inflate", 10, onePerNode("inflate"))
+	f.waitForRunningPods("inflate", 10, later)
 	seen := map[string]string{}
 	for _, c := range f.ready(10) {
 		if other := seen[c.Status.ProviderID]; other != "" {
@@ -59,36 +61,36 @@ func TestFM_A05_FleetBringsFewer(t *testing.T) {
 // FM A06: a user deletes a claim between CreateFleet and the write of its provider id.
 func TestFM_A06_DeletedWhileLaunching(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	f.disturb()
+	f := newFlow(t, disturbsNone)
+	f.markDisturbed()
 	f.pool("")
 	mend := f.proxyFault(apiproxy.Fault{Verb: "patch", Resource: "nodeclaims/status", Name: f.name + "*", Status: http.StatusInternalServerError})
 	d := f.deploy("inflate", 1)
-	f.await(soon, "an instance", func() (bool, string) { return len(f.instances()) > 0, "" })
+	f.waitUntil(soon, "an instance", func() (bool, string) { return len(f.liveInstances()) > 0, "" })
 	f.scale(d, 0)
 	claim := f.claims()[0]
 	f.remove(&claim)
 	mend()
-	f.gone(&claim)
-	f.await(later, "no instance", func() (bool, string) { return len(f.instances()) == 0, fmt.Sprint(len(f.instances())) })
+	f.waitUntilGone(&claim)
+	f.waitUntil(later, "no instance", func() (bool, string) { return len(f.liveInstances()) == 0, fmt.Sprint(len(f.liveInstances())) })
 }
 
 // FM A08: the class is deleted while claims launch. It stays until its last claim is gone, and says so.
 func TestFM_A08_ClassIsDeleted(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	f.pool("")
 	f.deploy("inflate", 1)
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: f.name}}
 	f.remove(class)
 	claim := f.claims()[0]
 	f.event("EC2NodeClass", f.name, "WaitingOnNodeClaimTermination", claim.Name)
-	f.deploy("more", 1, requests("2", "2Gi"))
-	f.stays(10*time.Second, "no claim of a class that goes", func() (bool, string) { return len(f.claims()) == 1, sayConditions(f.claims()) })
+	f.deploy("more", 1, withRequests("2", "2Gi"))
+	f.checkStays(10*time.Second, "no claim of a class that goes", func() (bool, string) { return len(f.claims()) == 1, sayConditions(f.claims()) })
 	f.remove(&karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: f.name}})
-	f.gone(&claim)
-	f.gone(class)
+	f.waitUntilGone(&claim)
+	f.waitUntilGone(class)
 }
 
 // FM A09, LC-04: launches fail for another reason than capacity. The claim says why, tries again at a slower and
@@ -96,10 +98,10 @@ func TestFM_A08_ClassIsDeleted(t *testing.T) {
 // the controller's own clock, and held by the test of the same name in internal/controller/claims.
 func TestFM_A09_LaunchKeepsFailing(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	f.classReady() // what it finds out with a dry run is kept for a while
-	f.disturb()
-	mend := f.awsFault(denied("ec2:CreateFleet", f.name))
+	f.markDisturbed()
+	mend := f.awsFault(denialFault("ec2:CreateFleet", f.name))
 	f.pool("")
 	f.deploy("inflate", 1)
 	claim := f.claim("is not launched and says why", func(c *karpv1.NodeClaim) bool {
@@ -110,13 +112,13 @@ func TestFM_A09_LaunchKeepsFailing(t *testing.T) {
 		}
 		return false
 	})
-	before := f.fleets()
-	f.stays(10*time.Second, "at most twelve calls of CreateFleet", func() (bool, string) {
-		n := f.fleets() - before
+	before := f.countCreateFleet()
+	f.checkStays(10*time.Second, "at most twelve calls of CreateFleet", func() (bool, string) {
+		n := f.countCreateFleet() - before
 		return n <= 12, fmt.Sprint(n)
 	})
 	mend()
-	f.running("inflate", 1, later)
+	f.waitForRunningPods("inflate", 1, later)
 	if now := f.claim("is launched", func(c *karpv1.NodeClaim) bool { return c.Status.ProviderID != "" }); now.UID != claim.UID {
 		f.Errorf("%s was bought instead of %s", now.Name, claim.Name)
 	}
@@ -125,58 +127,58 @@ func TestFM_A09_LaunchKeepsFailing(t *testing.T) {
 // FM A10: the launch template is deleted between describe and fleet.
 func TestFM_A10_TemplateIsDeleted(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	f.pool("")
 	f.deploy("inflate", 1)
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	var removed int
-	for _, id := range f.templates() {
-		f.aws(http.MethodDelete, "launch-templates/"+id, "")
+	for _, id := range f.launchTemplateIDs() {
+		f.callControlAPI(http.MethodDelete, "launch-templates/"+id, "")
 		removed++
 	}
 	if removed == 0 {
 		t.Fatal("no launch template to delete")
 	}
-	f.deploy("more", 1, requests("3", "3Gi"))
-	f.running("more", 1)
+	f.deploy("more", 1, withRequests("3", "3Gi"))
+	f.waitForRunningPods("more", 1)
 }
 
 // FM A11: EC2 does not know the instance profile yet.
 func TestFM_A11_ProfileIsNew(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, weather)
-	f.lag("profiles", 8*time.Second)
-	class := f.class(func(c *awsv1.EC2NodeClass) { c.Name = f.name + "-late" })
+	f := newFlow(t, disturbsAll)
+	f.delayVisibility("profiles", 8*time.Second)
+	class := f.createClass(func(c *awsv1.EC2NodeClass) { c.Name = f.name + "-late" })
 	f.create(class)
 	f.Cleanup(func() { f.remove(class) })
 	f.pool("", func(p *karpv1.NodePool) { p.Spec.Template.Spec.NodeClassRef.Name = class.Name })
 	f.deploy("inflate", 1)
-	f.running("inflate", 1, later)
-	f.condition(class, karpv1.ConditionReady, metav1.ConditionTrue, "")
+	f.waitForRunningPods("inflate", 1, later)
+	f.waitForCondition(class, karpv1.ConditionReady, metav1.ConditionTrue, "")
 }
 
 // FM A12: the instance is accepted and ends by itself, again and again. Launches are bounded, and when it
 // is mended the pod runs.
 func TestFM_A12_InstancesEndByThemselves(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	f.nodeFault(joinLate(time.Hour))
 	f.pool("")
 	f.deploy("inflate", 1)
 	for range 2 {
-		claim := f.claim("is launched", func(c *karpv1.NodeClaim) bool { return is(karpv1.ConditionLaunched)(c) && !deleting(c) })
-		f.aws(http.MethodPost, "kill", fmt.Sprintf(`{"instance":%q}`, instanceOf(claim)))
-		f.gone(claim, later)
+		claim := f.claim("is launched", func(c *karpv1.NodeClaim) bool { return hasCondition(karpv1.ConditionLaunched)(c) && !isDeleting(c) })
+		f.callControlAPI(http.MethodPost, "kill", fmt.Sprintf(`{"instance":%q}`, instanceOf(claim)))
+		f.waitUntilGone(claim, later)
 	}
 	f.world.Nodes.Faults().Clear(f.name)
-	f.running("inflate", 1, later)
+	f.waitForRunningPods("inflate", 1, later)
 	if n := len(f.allInstances()); n > 4 {
 		t.Errorf("%d instances for one pod", n)
 	}
 }
 
-// fleets is how many calls of CreateFleet there were for the test.
-func (f *flow) fleets() int {
+// countCreateFleet is how many calls of CreateFleet there were for the test.
+func (f *flow) countCreateFleet() int {
 	n := 0
 	for _, call := range f.world.AWS.Calls(wire.EC2, "CreateFleet") {
 		if strings.Contains(fmt.Sprint(call.Parameters), f.name) {
@@ -220,13 +222,13 @@ func (f *flow) oneFleetForMany() {
 	}
 }
 
-// templates are the ids of the launch templates of the test.
-func (f *flow) templates() []string {
+// launchTemplateIDs are the ids of the launch templates of the test.
+func (f *flow) launchTemplateIDs() []string {
 	f.Helper()
 	var all map[string]struct {
 		Tags map[string]string `json:"tags"`
 	}
-	f.decodeLoosely(f.aws(http.MethodGet, "launch-templates", ""), &all)
+	f.decodeLoosely(f.callControlAPI(http.MethodGet, "launch-templates", ""), &all)
 	var ids []string
 	for id, template := range all {
 		if strings.HasPrefix(template.Tags[karpv1.LabelNodePool], f.name) || template.Tags["karpenter.k8s.aws/ec2nodeclass"] == f.name {

@@ -23,10 +23,10 @@ import (
 // Group C of the failure modes with two replicas and a lease, as in a cluster. The controller of the other
 // tests is down meanwhile, so these run one after the other.
 
-// replicas runs two controllers that elect a leader.
-func (f *flow) replicas() []*world.Controller {
+// runTwoReplicas runs two controllers that elect a leader.
+func (f *flow) runTwoReplicas() []*world.Controller {
 	f.Helper()
-	f.down()
+	f.stopController()
 	var list []*world.Controller
 	for i := range 2 {
 		c, err := f.world.RunController(f.Context(), world.ControllerOptions{
@@ -45,8 +45,8 @@ func (f *flow) replicas() []*world.Controller {
 	return list
 }
 
-// holder is who has the lease, and since when it changed hands.
-func (f *flow) holder() string {
+// leaseHolder is who has the lease, and since when it changed hands.
+func (f *flow) leaseHolder() string {
 	f.Helper()
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "karpenter-leader-election", Namespace: metav1.NamespaceSystem}}
 	if err := f.kube.Get(context.WithoutCancel(f.Context()), client.ObjectKeyFromObject(lease), lease); err != nil || lease.Spec.HolderIdentity == nil {
@@ -55,9 +55,9 @@ func (f *flow) holder() string {
 	return *lease.Spec.HolderIdentity
 }
 
-// witness renews a lease of its own in the intervals of leader election, and tells how long the longest pause between two
+// witnessPauses renews a lease of its own in the intervals of leader election, and tells how long the longest pause between two
 // renewals was. On a machine on which it cannot renew its lease, neither can a controller, whatever that does beside it.
-func (f *flow) witness() (longest func() time.Duration) {
+func (f *flow) witnessPauses() (longest func() time.Duration) {
 	f.Helper()
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "witness", Namespace: f.namespace}}
 	if err := f.kube.Create(f.Context(), lease); err != nil {
@@ -98,10 +98,10 @@ const (
 // pod gets its node, and each claim one instance.
 func TestFM_C02_C03_C05_Leaders(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, alone)
-	pair := f.replicas()
-	f.pool("", types("m5.large")) // holds one of these pods
-	f.await(soon, "somebody leads", func() (bool, string) { return f.holder() != "", "" })
+	f := newFlow(t, exclusive)
+	pair := f.runTwoReplicas()
+	f.pool("", onlyTypes("m5.large")) // holds one of these pods
+	f.waitUntil(soon, "somebody leads", func() (bool, string) { return f.leaseHolder() != "", "" })
 	f.bothDieWhileLaunching(pair)
 	f.bothStandStill(pair)
 	f.leaseIsAway(pair)
@@ -114,8 +114,8 @@ func TestFM_C02_C03_C05_Leaders(t *testing.T) {
 // C02: the leader dies while CreateFleet is on its way. Another one takes over.
 func (f *flow) bothDieWhileLaunching(pair []*world.Controller) {
 	f.Helper()
-	first := f.holder()
-	calmed := f.disturb()
+	first := f.leaseHolder()
+	calmed := f.markDisturbed()
 	fired, cancel := f.world.AWS.Once(awsemu.Trigger{Action: "ec2:CreateFleet", Text: f.name, Moment: awsemu.BeforeAnswer, Run: func(awsemu.Call) {
 		for _, c := range pair { // who leads is not to be seen from here; both come back at once
 			c.Kill()
@@ -123,23 +123,23 @@ func (f *flow) bothDieWhileLaunching(pair []*world.Controller) {
 	}})
 	f.Cleanup(cancel)
 	f.deploy("dies", 1)
-	f.struck(fired)
-	f.await(soon, "another one leads", func() (bool, string) { return f.holder() != first, f.holder() })
+	f.waitUntilKilled(fired)
+	f.waitUntil(soon, "another one leads", func() (bool, string) { return f.leaseHolder() != first, f.leaseHolder() })
 	calmed()
-	f.running("dies", 1)
+	f.waitForRunningPods("dies", 1)
 	f.ready(1)
 }
 
 // C03: the leader stands still beyond its lease and goes on later. What it writes late does no harm.
 func (f *flow) bothStandStill(pair []*world.Controller) {
 	f.Helper()
-	calmed := f.disturb()
+	calmed := f.markDisturbed()
 	for _, c := range pair {
 		c.Pause()
 	}
 	paused := time.Now()
 	f.deploy("stands", 1)
-	f.await(soon, "the lease of 15 s is over", func() (bool, string) {
+	f.waitUntil(soon, "the lease of 15 s is over", func() (bool, string) {
 		age := time.Since(paused)
 		return age > 18*time.Second, age.String()
 	})
@@ -147,8 +147,8 @@ func (f *flow) bothStandStill(pair []*world.Controller) {
 		c.Resume()
 	}
 	calmed()
-	f.running("stands", 1)
-	f.running("dies", 1)
+	f.waitForRunningPods("stands", 1)
+	f.waitForRunningPods("dies", 1)
 	f.ready(2)
 }
 
@@ -157,15 +157,15 @@ func (f *flow) leaseIsAway(pair []*world.Controller) {
 	f.Helper()
 	starts := func() int { return pair[0].Starts() + pair[1].Starts() }
 	before := starts()
-	calmed := f.disturb()
+	calmed := f.markDisturbed()
 	mend := f.proxyFault(apiproxy.Fault{Resource: "leases", Status: http.StatusInternalServerError})
-	f.await(soon, "the leader ends and comes back", func() (bool, string) { return starts() > before, "" })
+	f.waitUntil(soon, "the leader ends and comes back", func() (bool, string) { return starts() > before, "" })
 	mend()
 	calmed()
 	f.deploy("lease", 1)
-	f.running("lease", 1)
-	f.running("stands", 1)
-	f.running("dies", 1)
+	f.waitForRunningPods("lease", 1)
+	f.waitForRunningPods("stands", 1)
+	f.waitForRunningPods("dies", 1)
 }
 
 // atRest waits until all that is ever written on claims is written, and nobody writes to them any more. It returns
@@ -176,12 +176,12 @@ func (f *flow) atRest() map[string]karpv1.NodeClaim {
 	var last map[string]karpv1.NodeClaim
 	since := time.Now()
 	same := func(a, b karpv1.NodeClaim) bool { return a.ResourceVersion == b.ResourceVersion }
-	f.await(soon, "claims that all is known of and nobody writes to", func() (bool, string) {
+	f.waitUntil(soon, "claims that all is known of and nobody writes to", func() (bool, string) {
 		now, open := map[string]karpv1.NodeClaim{}, 0
 		for _, c := range f.claims() {
 			now[c.Name] = c
 			tagged := c.Annotations[awsv1.AnnotationTagged] == "true" && c.Annotations[awsv1.AnnotationClusterNameTagged] == "true"
-			if !is(karpv1.ConditionConsistentStateFound)(&c) || c.Status.LastPodEventTime.IsZero() || !tagged {
+			if !hasCondition(karpv1.ConditionConsistentStateFound)(&c) || c.Status.LastPodEventTime.IsZero() || !tagged {
 				open++
 			}
 		}
@@ -196,17 +196,17 @@ func (f *flow) atRest() map[string]karpv1.NodeClaim {
 // FM C07, LC-56, LC-59: a restart with nodes that exist changes nothing.
 func TestFM_C07_RestartWithNodes(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, crash)
+	f := newFlow(t, killsController)
 	f.pool("")
-	f.deploy("inflate", 4, apart("inflate"))
-	f.running("inflate", 4)
+	f.deploy("inflate", 4, onePerNode("inflate"))
+	f.waitForRunningPods("inflate", 4)
 	f.ready(4)
 	before := f.atRest()
-	f.kill()
-	f.stays(20*time.Second, "the four claims", func() (bool, string) {
+	f.killController()
+	f.checkStays(20*time.Second, "the four claims", func() (bool, string) {
 		list := f.claims()
 		for i := range list {
-			if _, was := before[list[i].Name]; !was || deleting(&list[i]) {
+			if _, was := before[list[i].Name]; !was || isDeleting(&list[i]) {
 				return false, list[i].Name
 			}
 		}
@@ -216,7 +216,7 @@ func TestFM_C07_RestartWithNodes(t *testing.T) {
 		if was := before[c.Name]; c.ResourceVersion != was.ResourceVersion {
 			t.Errorf("%s was written to by the restart (-before +after):\n%s", c.Name, cmp.Diff(was, c))
 		}
-		if is(karpv1.ConditionDrifted)(&c) {
+		if hasCondition(karpv1.ConditionDrifted)(&c) {
 			t.Errorf("%s is drifted", c.Name)
 		}
 	}

@@ -25,12 +25,12 @@ import (
 // 1, FM A02, LC-02: the launch succeeds and its status is not written, five times.
 func TestLC_15_01_StatusWriteFails(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	f.disturb()
+	f := newFlow(t, disturbsNone)
+	f.markDisturbed()
 	f.proxyFault(apiproxy.Fault{Verb: "patch", Resource: "nodeclaims/status", Name: f.name + "*", Status: http.StatusInternalServerError, Count: 5})
 	f.pool("")
 	f.deploy("inflate", 1)
-	f.running("inflate", 1, later)
+	f.waitForRunningPods("inflate", 1, later)
 	f.ready(1)
 	if n := len(f.allInstances()); n != 1 {
 		t.Errorf("%d instances for one claim", n)
@@ -40,11 +40,11 @@ func TestLC_15_01_StatusWriteFails(t *testing.T) {
 // 2, FM B03, LC-07: a node that joins without the taint is registered all the same.
 func TestLC_15_02_JoinsWithoutTheTaint(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	f.nodeFault(fakenode.Fault{NoUnregisteredTaint: true})
 	f.pool("")
 	f.deploy("inflate", 1)
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	f.event("NodeClaim", f.name, "UnregisteredTaintMissing", "")
 	f.ready(1)
 }
@@ -52,14 +52,14 @@ func TestLC_15_02_JoinsWithoutTheTaint(t *testing.T) {
 // 3, FM B04, LC-06, LC-14: two Nodes with one provider id. The claim is not given to either, and goes after 15 minutes.
 func TestLC_15_03_TwoNodesWithOneProviderID(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, crash)
+	f := newFlow(t, killsController)
 	f.nodeFault(fakenode.Fault{NeverJoin: true})
 	f.pool("")
 	f.deploy("inflate", 1)
-	launched := f.claim("is launched", is(karpv1.ConditionLaunched))
-	up := f.down() // else it registers the one that comes first
+	launched := f.claim("is launched", hasCondition(karpv1.ConditionLaunched))
+	up := f.stopController() // else it registers the one that comes first
 	mend := f.nodeFault(fakenode.Fault{JoinTwice: true})
-	f.await(soon, "two nodes with the provider id", func() (bool, string) {
+	f.waitUntil(soon, "two nodes with the provider id", func() (bool, string) {
 		var list corev1.NodeList
 		f.list(&list)
 		list.Items = slices.DeleteFunc(list.Items, func(n corev1.Node) bool { return n.Spec.ProviderID != launched.Status.ProviderID })
@@ -67,49 +67,49 @@ func TestLC_15_03_TwoNodesWithOneProviderID(t *testing.T) {
 	})
 	up()
 	claim := f.claim("says that it found two nodes", waitsFor(karpv1.ConditionRegistered, "MultipleNodesFound"))
-	f.stays(5*time.Second, "the claim", func() (bool, string) {
+	f.checkStays(5*time.Second, "the claim", func() (bool, string) {
 		c := f.claims()
 		return len(c) == 1 && c[0].DeletionTimestamp == nil, sayConditions(c)
 	})
 	mend()
-	f.age(claim, karpv1.ConditionRegistered, 16*time.Minute)
-	f.gone(claim, later)
-	f.running("inflate", 1, later)
+	f.backdateCondition(claim, karpv1.ConditionRegistered, 16*time.Minute)
+	f.waitUntilGone(claim, later)
+	f.waitForRunningPods("inflate", 1, later)
 }
 
 // 4, FM B10, G8, LC-11: the device plugin never comes up. The claim names the resource, and no second node is
 // made.
 func TestLC_15_04_DevicePluginMissing(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	mend := f.nodeFault(fakenode.Fault{Without: []corev1.ResourceName{"nvidia.com/gpu"}})
-	f.pool("", types("g4dn.xlarge"))
+	f.pool("", onlyTypes("g4dn.xlarge"))
 	f.deploy("train", 1, func(p *corev1.PodTemplateSpec) {
 		gpu := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
 		p.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: gpu, Limits: gpu}
 	})
 	claim := f.claim("waits for the resource", waitsFor(karpv1.ConditionInitialized, "ResourceNotRegistered"))
-	if text := f.condition(claim, karpv1.ConditionInitialized, metav1.ConditionUnknown, "ResourceNotRegistered").Message; !strings.Contains(text, "nvidia.com/gpu") {
+	if text := f.waitForCondition(claim, karpv1.ConditionInitialized, metav1.ConditionUnknown, "ResourceNotRegistered").Message; !strings.Contains(text, "nvidia.com/gpu") {
 		t.Errorf("the message %q does not name the resource", text)
 	}
-	f.stays(25*time.Second, "one claim", func() (bool, string) { return len(f.claims()) == 1, sayConditions(f.claims()) })
+	f.checkStays(25*time.Second, "one claim", func() (bool, string) { return len(f.claims()) == 1, sayConditions(f.claims()) })
 	mend()
-	f.running("train", 1)
+	f.waitForRunningPods("train", 1)
 }
 
 // 5, FM L14, LC-22: a claim that was never launched goes at once, and nothing is terminated.
 func TestLC_15_05_DeletedBeforeLaunch(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	f.classReady()
-	f.disturb()
-	f.awsFault(broken("ec2:CreateFleet", f.name))
+	f.markDisturbed()
+	f.awsFault(serviceFault("ec2:CreateFleet", f.name))
 	f.pool("")
 	d := f.deploy("inflate", 1)
 	claim := f.claim("has tried to launch", func(c *karpv1.NodeClaim) bool { return waitsFor(karpv1.ConditionLaunched, "InternalError")(c) })
 	f.scale(d, 0)
 	f.remove(claim)
-	f.gone(claim)
+	f.waitUntilGone(claim)
 	if len(f.allInstances()) > 0 {
 		t.Error("something was launched")
 	}
@@ -118,29 +118,29 @@ func TestLC_15_05_DeletedBeforeLaunch(t *testing.T) {
 // 6, LC-21: a claim that is launched and not registered: its instance goes without a drain.
 func TestLC_15_06_DeletedBeforeRegistration(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	f.nodeFault(fakenode.Fault{NeverJoin: true})
 	f.pool("")
 	d := f.deploy("inflate", 1)
-	claim := f.claim("is launched", is(karpv1.ConditionLaunched))
+	claim := f.claim("is launched", hasCondition(karpv1.ConditionLaunched))
 	f.scale(d, 0)
 	f.remove(claim)
-	f.gone(claim)
-	f.await(soon, "no instance", func() (bool, string) { return len(f.instances()) == 0, "" })
+	f.waitUntilGone(claim)
+	f.waitUntil(soon, "no instance", func() (bool, string) { return len(f.liveInstances()) == 0, "" })
 }
 
 // 7, FM L13, S-049, S-050, LC-19, LC-24, LC-27, LC-35: kubectl delete node drains, and claim and instance go too.
 func TestLC_15_07_DeleteNode(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	f.deploy("inflate", 2, stopsAfter(1))
-	f.unschedulable(2)
-	f.pool("", types("m5.xlarge")) // holds both pods
-	before := f.running("inflate", 2)
+	f.waitForUnschedulable(2)
+	f.pool("", onlyTypes("m5.xlarge")) // holds both pods
+	before := f.waitForRunningPods("inflate", 2)
 	claim := f.ready(1)[0]
 	node := f.nodeOf(&claim)
 	f.remove(node)
-	f.await(soon, "the node announces its end", func() (bool, string) {
+	f.waitUntil(soon, "the node announces its end", func() (bool, string) {
 		list := f.nodes()
 		i := slices.IndexFunc(list, func(n corev1.Node) bool { return n.UID == node.UID })
 		if i < 0 {
@@ -148,9 +148,9 @@ func TestLC_15_07_DeleteNode(t *testing.T) {
 		}
 		return hasTaint(&list[i], karpv1.DisruptedTaint()) && list[i].Labels["node.kubernetes.io/exclude-from-external-load-balancers"] == "karpenter", ""
 	})
-	f.gone(node)
-	f.gone(&claim)
-	f.running("inflate", 2)
+	f.waitUntilGone(node)
+	f.waitUntilGone(&claim)
+	f.waitForRunningPods("inflate", 2)
 	f.event("Pod", before[0].Name, "Evicted", "")
 }
 
@@ -161,47 +161,47 @@ func hasTaint(n *corev1.Node, want corev1.Taint) bool {
 // 8, FM E04: an instance ends outside, and its message comes too.
 func TestLC_15_08_InstanceEndsOutside(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	f.pool("")
 	f.deploy("inflate", 1)
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	claim := f.ready(1)[0]
-	f.aws("POST", "kill", fmt.Sprintf(`{"instance":%q}`, instanceOf(&claim)))
-	f.gone(&claim, later)
-	f.running("inflate", 1, later)
+	f.callControlAPI("POST", "kill", fmt.Sprintf(`{"instance":%q}`, instanceOf(&claim)))
+	f.waitUntilGone(&claim, later)
+	f.waitForRunningPods("inflate", 1, later)
 }
 
 // 9, FM K01, LC-19, LC-35: a budget that allows nothing holds the drain, visibly; letting go ends it.
 func TestLC_15_09_BudgetHoldsTheDrain(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	f.pool("")
 	f.deploy("inflate", 1)
-	f.running("inflate", 1)
-	budget := f.budget("inflate", 0)
+	f.waitForRunningPods("inflate", 1)
+	budget := f.createPodDisruptionBudget("inflate", 0)
 	claim := f.ready(1)[0]
 	f.remove(&claim)
 	f.event("Node", claim.Status.NodeName, "FailedDraining", "inflate-")
-	f.stays(10*time.Second, "the instance", func() (bool, string) {
+	f.checkStays(10*time.Second, "the instance", func() (bool, string) {
 		state := f.stateOf(instanceOf(&claim))
 		return state == "running", state
 	})
 	f.remove(budget)
-	f.gone(&claim)
-	f.running("inflate", 1)
+	f.waitUntilGone(&claim)
+	f.waitForRunningPods("inflate", 1)
 }
 
 // 9, FM L02, LC-20, LC-26, LC-32, LC-36: with a grace period, the pod goes when the deadline less its own grace
 // comes. One that needs longer goes earlier, although it is of those that leave last. Claim and node say when.
 func TestLC_15_09_DeadlineBeatsTheBudget(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	f.pool("", types("m5.large"), grace("25s"))
-	f.deploy("inflate", 1, stopsAfter(5), requests("500m", "512Mi"))
-	inflate := f.running("inflate", 1)[0]
-	f.deploy("last", 1, stopsAfter(20), requests("500m", "512Mi"), critical)
-	last := f.running("last", 1)[0]
-	f.budget("inflate", 0)
+	f := newFlow(t, disturbsNone)
+	f.pool("", onlyTypes("m5.large"), withTerminationGracePeriod("25s"))
+	f.deploy("inflate", 1, stopsAfter(5), withRequests("500m", "512Mi"))
+	inflate := f.waitForRunningPods("inflate", 1)[0]
+	f.deploy("last", 1, stopsAfter(20), withRequests("500m", "512Mi"), withCriticalPriority)
+	last := f.waitForRunningPods("last", 1)[0]
+	f.createPodDisruptionBudget("inflate", 0)
 	claim := f.ready(1)[0]
 	began := time.Now()
 	f.remove(&claim)
@@ -212,7 +212,7 @@ func TestLC_15_09_DeadlineBeatsTheBudget(t *testing.T) {
 	goes := func(pod *corev1.Pod) bool {
 		return !slices.ContainsFunc(f.pods(""), func(p corev1.Pod) bool { return p.UID == pod.UID && p.DeletionTimestamp == nil })
 	}
-	f.await(soon, "the pod that needs longer is told to go", func() (bool, string) { return goes(&last), "" })
+	f.waitUntil(soon, "the pod that needs longer is told to go", func() (bool, string) { return goes(&last), "" })
 	if goes(&inflate) {
 		t.Error("the pod with the shorter grace period did not stay until then")
 	}
@@ -220,7 +220,7 @@ func TestLC_15_09_DeadlineBeatsTheBudget(t *testing.T) {
 	if after := time.Since(began); after < 18*time.Second {
 		t.Errorf("the pod was deleted after %s, want 20 s", after)
 	}
-	f.gone(&claim)
+	f.waitUntilGone(&claim)
 	f.event("Pod", last.Name, "Disrupted", " s to end, it asked for 20 s")
 	f.event("NodeClaim", claim.Name, "TerminationGracePeriodExpiring", "")
 	f.event("Node", claim.Status.NodeName, "TerminationGracePeriodExpiring", "")
@@ -229,13 +229,13 @@ func TestLC_15_09_DeadlineBeatsTheBudget(t *testing.T) {
 // 10, LC-33: do-not-disrupt with a duration protects that long.
 func TestLC_15_10_DoNotDisruptForAWhile(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	f.pool("")
-	f.deploy("inflate", 1, annotated(karpv1.AnnotationDoNotDisrupt, "40s"))
-	pod := f.running("inflate", 1)[0]
+	f.deploy("inflate", 1, withAnnotation(karpv1.AnnotationDoNotDisrupt, "40s"))
+	pod := f.waitForRunningPods("inflate", 1)[0]
 	claim := f.ready(1)[0]
 	f.remove(&claim)
-	f.gone(&claim, later)
+	f.waitUntilGone(&claim, later)
 	if lived := time.Since(pod.CreationTimestamp.Time); lived < 40*time.Second {
 		t.Errorf("the node went %s after its protected pod was made", lived)
 	}
@@ -244,31 +244,31 @@ func TestLC_15_10_DoNotDisruptForAWhile(t *testing.T) {
 // S-065, LC-33: do-not-disrupt holds the drain of a node that somebody deleted, until the annotation goes.
 func TestS_065_DoNotDisruptHoldsTheDrain(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	f.pool("")
-	f.deploy("inflate", 1, annotated(karpv1.AnnotationDoNotDisrupt, "true"))
-	pod := f.running("inflate", 1)[0]
+	f.deploy("inflate", 1, withAnnotation(karpv1.AnnotationDoNotDisrupt, "true"))
+	pod := f.waitForRunningPods("inflate", 1)[0]
 	claim := f.ready(1)[0]
 	f.remove(&claim)
 	f.event("Node", claim.Status.NodeName, "FailedDraining", "")
-	f.stays(10*time.Second, "the pod", func() (bool, string) {
+	f.checkStays(10*time.Second, "the pod", func() (bool, string) {
 		pods := f.pods("inflate")
 		return slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.UID == pod.UID && p.DeletionTimestamp == nil }), ""
 	})
 	patch(f, &pod, func(p *corev1.Pod) { delete(p.Annotations, karpv1.AnnotationDoNotDisrupt) })
-	f.gone(&claim)
+	f.waitUntilGone(&claim)
 }
 
 // 11, FM L08, LC-29: a pod that tolerates everything is not drained and holds nothing up.
 func TestLC_15_11_PodThatToleratesEverything(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	f.pool("")
-	f.deploy("stubborn", 1, tolerates(corev1.Toleration{Operator: corev1.TolerationOpExists}))
-	pod := f.running("stubborn", 1)[0]
+	f.deploy("stubborn", 1, withTolerations(corev1.Toleration{Operator: corev1.TolerationOpExists}))
+	pod := f.waitForRunningPods("stubborn", 1)[0]
 	claim := f.ready(1)[0]
 	f.remove(&claim)
-	f.gone(&claim)
+	f.waitUntilGone(&claim)
 	if events := f.events("Pod", pod.Name); slices.ContainsFunc(events, func(e eventsv1.Event) bool { return e.Reason == "Evicted" }) {
 		t.Error("it was evicted")
 	}
@@ -277,26 +277,26 @@ func TestLC_15_11_PodThatToleratesEverything(t *testing.T) {
 // 12, FM J01, LC-28, LC-37: the instance stays until its volume is detached.
 func TestLC_15_12_VolumeIsDetachedFirst(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	f.nodeFault(fakenode.Fault{DetachLate: 15 * time.Second})
 	f.pool("")
-	d := f.stores("store")
-	f.running("store", 1)
+	d := f.createVolumeWorkload("store")
+	f.waitForRunningPods("store", 1)
 	claim := f.ready(1)[0]
 	f.scale(d, 0)
 	f.remove(&claim)
 	f.event("Node", claim.Status.NodeName, "AwaitingVolumeDetachment", "")
-	f.await(soon, "the volume is detached while the instance runs", func() (bool, string) {
+	f.waitUntil(soon, "the volume is detached while the instance runs", func() (bool, string) {
 		state := f.stateOf(instanceOf(&claim))
-		if f.attached(claim.Status.NodeName) && state != "running" { // asked after: what is attached now was so before
+		if f.hasVolumeAttached(claim.Status.NodeName) && state != "running" { // asked after: what is attached now was so before
 			t.Fatalf("the instance is %s with a volume attached", state)
 		}
-		return !f.attached(claim.Status.NodeName), state
+		return !f.hasVolumeAttached(claim.Status.NodeName), state
 	})
-	f.gone(&claim)
+	f.waitUntilGone(&claim)
 }
 
-func (f *flow) attached(node string) bool {
+func (f *flow) hasVolumeAttached(node string) bool {
 	f.Helper()
 	var list storagev1.VolumeAttachmentList
 	f.list(&list)
@@ -306,29 +306,29 @@ func (f *flow) attached(node string) bool {
 // 13, LC-36: a grace period of nothing deletes the pods at once, with one second.
 func TestLC_15_13_NoGraceAtAll(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	f.pool("", grace("0s"))
-	f.deploy("inflate", 1, stopsAfter(600), annotated(karpv1.AnnotationDoNotDisrupt, "true"))
-	f.running("inflate", 1)
-	f.budget("inflate", 0)
+	f := newFlow(t, disturbsNone)
+	f.pool("", withTerminationGracePeriod("0s"))
+	f.deploy("inflate", 1, stopsAfter(600), withAnnotation(karpv1.AnnotationDoNotDisrupt, "true"))
+	f.waitForRunningPods("inflate", 1)
+	f.createPodDisruptionBudget("inflate", 0)
 	claim := f.ready(1)[0]
 	f.remove(&claim)
-	f.gone(&claim)
+	f.waitUntilGone(&claim)
 }
 
 // 14, FM A07, LC-19: a pool is deleted; its claims go, and the pods find another pool.
 func TestLC_15_14_PoolIsDeleted(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	label := func(p *karpv1.NodePool) { p.Spec.Template.ObjectMeta.Labels = map[string]string{"flow": f.name} }
 	first := f.pool("-first", label, func(p *karpv1.NodePool) { p.Spec.Weight = new(int32(90)) })
 	f.pool("-second", label)
-	f.deploy("inflate", 3, selects("flow", f.name), stopsAfter(1))
-	f.running("inflate", 3)
+	f.deploy("inflate", 3, withNodeSelector("flow", f.name), stopsAfter(1))
+	f.waitForRunningPods("inflate", 3)
 	f.remove(first)
-	f.gone(first, later)
-	f.await(later, "no claim of the pool", func() (bool, string) { return len(f.claims(first.Name)) == 0, sayConditions(f.claims()) })
-	f.running("inflate", 3, later)
+	f.waitUntilGone(first, later)
+	f.waitUntil(later, "no claim of the pool", func() (bool, string) { return len(f.claims(first.Name)) == 0, sayConditions(f.claims()) })
+	f.waitForRunningPods("inflate", 3, later)
 	if len(f.claims(f.name+"-second")) == 0 {
 		t.Error("no claim of the second pool")
 	}
@@ -338,74 +338,74 @@ func TestLC_15_14_PoolIsDeleted(t *testing.T) {
 // and is used all the same.
 func TestLC_15_17_RegistrationIsBroken(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	mend := f.nodeFault(fakenode.Fault{NeverJoin: true})
 	pool := f.pool("")
 	f.deploy("inflate", 1)
 	for range 2 {
-		claim := f.claim("is launched", func(c *karpv1.NodeClaim) bool { return is(karpv1.ConditionLaunched)(c) && !deleting(c) })
-		f.age(claim, karpv1.ConditionRegistered, 16*time.Minute)
-		f.gone(claim)
+		claim := f.claim("is launched", func(c *karpv1.NodeClaim) bool { return hasCondition(karpv1.ConditionLaunched)(c) && !isDeleting(c) })
+		f.backdateCondition(claim, karpv1.ConditionRegistered, 16*time.Minute)
+		f.waitUntilGone(claim)
 	}
-	f.condition(pool, karpv1.ConditionNodeRegistrationHealthy, metav1.ConditionFalse, "")
+	f.waitForCondition(pool, karpv1.ConditionNodeRegistrationHealthy, metav1.ConditionFalse, "")
 	mend()
 	// One pod gets two nodes in five minutes. Without the ageing these would have been half an hour apart.
 	for _, pod := range f.pods("inflate") {
 		f.remove(&pod)
 	}
-	f.running("inflate", 1, later)
+	f.waitForRunningPods("inflate", 1, later)
 }
 
 // 18, FM B09, LC-11, LC-12: a startup taint that stays keeps the node uninitialized, and the pods wait for it.
 func TestLC_15_18_StartupTaintStays(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	f.pool("", func(p *karpv1.NodePool) {
 		p.Spec.Template.Spec.StartupTaints = []corev1.Taint{{Key: "example.com/not-yet", Effect: corev1.TaintEffectNoSchedule}}
 	})
 	f.deploy("inflate", 1)
 	claim := f.claim("waits for its startup taint", waitsFor(karpv1.ConditionInitialized, "StartupTaintsExist"))
-	f.stays(25*time.Second, "one claim", func() (bool, string) { return len(f.claims()) == 1, sayConditions(f.claims()) })
+	f.checkStays(25*time.Second, "one claim", func() (bool, string) { return len(f.claims()) == 1, sayConditions(f.claims()) })
 	patch(f, f.nodeOf(claim), func(n *corev1.Node) {
 		n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == "example.com/not-yet" })
 	})
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	f.ready(1)
 }
 
 // LC-16, S-053, S-049: a node that is old enough goes, and its pods find another.
 func TestS_053_Expiry(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	f.pool("", expires("2h"))
+	f := newFlow(t, disturbsNone)
+	f.pool("", withExpireAfter("2h"))
 	f.deploy("inflate", 1)
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	claim := f.ready(1)[0]
-	f.older(&claim, time.Hour)
-	f.stays(5*time.Second, "the claim, which is an hour old", func() (bool, string) {
+	f.backdateCreation(&claim, time.Hour)
+	f.checkStays(5*time.Second, "the claim, which is an hour old", func() (bool, string) {
 		list := f.claims()
-		return len(list) == 1 && !deleting(&list[0]), sayConditions(list)
+		return len(list) == 1 && !isDeleting(&list[0]), sayConditions(list)
 	})
-	f.older(&claim, 2*time.Hour)
-	f.gone(&claim, later)
-	if n := f.counted("karpenter_nodeclaims_disrupted_total", `reason="expired"`); n < 1 {
+	f.backdateCreation(&claim, 2*time.Hour)
+	f.waitUntilGone(&claim, later)
+	if n := f.sumMetric("karpenter_nodeclaims_disrupted_total", `reason="expired"`); n < 1 {
 		t.Errorf("%v claims are counted as expired", n)
 	}
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 }
 
 // 15, FM C07: the controller was down while a node expired; it goes at the start, and no timer begins anew.
 func TestLC_15_15_ExpiredWhileTheControllerWasDown(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, crash)
-	f.pool("", expires("1h"))
+	f := newFlow(t, killsController)
+	f.pool("", withExpireAfter("1h"))
 	f.deploy("inflate", 1)
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	claim := f.ready(1)[0]
-	up := f.down()
-	f.older(&claim, 2*time.Hour)
+	up := f.stopController()
+	f.backdateCreation(&claim, 2*time.Hour)
 	up()
-	f.claim("is deleting, or another one", func(c *karpv1.NodeClaim) bool { return c.UID != claim.UID || deleting(c) })
-	f.gone(&claim)
-	f.running("inflate", 1)
+	f.claim("is deleting, or another one", func(c *karpv1.NodeClaim) bool { return c.UID != claim.UID || isDeleting(c) })
+	f.waitUntilGone(&claim)
+	f.waitForRunningPods("inflate", 1)
 }

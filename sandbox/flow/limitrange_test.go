@@ -10,9 +10,9 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 )
 
-// agent makes a DaemonSet on the nodes of the test that requests nothing, in a namespace whose LimitRange has it ask
+// createAgentDaemonSet makes a DaemonSet on the nodes of the test that requests nothing, in a namespace whose LimitRange has it ask
 // for more than the smallest node has left beside a pod of inflate.
-func (f *flow) agent() {
+func (f *flow) createAgentDaemonSet() {
 	f.Helper()
 	limits := &corev1.LimitRange{}
 	f.decode(`spec: {limits: [{type: Container, default: {cpu: "2"}, defaultRequest: {cpu: 1500m}}]}`, limits)
@@ -38,14 +38,14 @@ func (f *flow) agent() {
 // for both, so no other is launched.
 func TestTrust_A12_LimitRangeOfADaemonSetCountsOnTheFirstNode(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, alone)
+	f := newFlow(t, exclusive)
 	f.withRights([]string{"optionalRights.limitRanges=true"})
-	f.agent()
+	f.createAgentDaemonSet()
 	f.pool("")
 	f.deploy("inflate", 1)
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	f.ready(1)
-	agents := f.running("agent", 1)
+	agents := f.waitForRunningPods("agent", 1)
 	if got := agents[0].Spec.Containers[0].Resources.Requests.Cpu().String(); got != "1500m" {
 		t.Errorf("the agent asks for %s of cpu, want 1500m of the LimitRange", got)
 	}
@@ -57,10 +57,10 @@ func TestTrust_A12_LimitRangeOfADaemonSetCountsOnTheFirstNode(t *testing.T) {
 // A12: without the right to list LimitRanges the controller works as before, and one line of the log names the right.
 func TestTrust_A12_WithoutTheRightPodsRunAllTheSame(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, alone)
-	f.with()
+	f := newFlow(t, exclusive)
+	f.withFlags()
 	f.pool("")
 	f.deploy("inflate", 1)
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	f.toldOnce("allow the service account to list and watch limitranges")
 }

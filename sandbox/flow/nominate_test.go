@@ -16,13 +16,13 @@ import (
 func TestTrust_A03_PodsAreNominatedForWhatWasBought(t *testing.T) {
 	t.Parallel()
 	const pods, hold = 3, "example.com/not-yet"
-	f := newFlow(t, alone)
+	f := newFlow(t, exclusive)
 	f.withRights([]string{"optionalRights.nominatePods=true"})
 	f.pool("", func(p *karpv1.NodePool) {
 		p.Spec.Template.Spec.StartupTaints = []corev1.Taint{{Key: hold, Effect: corev1.TaintEffectNoSchedule}}
 	})
-	f.deploy("inflate", pods, apart("inflate"))
-	f.await(soon, "each pod is nominated for a node of its own that is held", func() (bool, string) {
+	f.deploy("inflate", pods, onePerNode("inflate"))
+	f.waitUntil(soon, "each pod is nominated for a node of its own that is held", func() (bool, string) {
 		ours, named := map[string]bool{}, map[string]bool{}
 		for _, n := range f.nodes() {
 			ours[n.Name] = len(n.Spec.Taints) == 1 // all others are gone, so that the patch below brings none back
@@ -39,7 +39,7 @@ func TestTrust_A03_PodsAreNominatedForWhatWasBought(t *testing.T) {
 			n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == hold })
 		})
 	}
-	f.running("inflate", pods)
+	f.waitForRunningPods("inflate", pods)
 	f.ready(pods)
 	if n := len(f.allInstances()); n != pods {
 		t.Errorf("%d instances for %d pods", n, pods)
@@ -49,10 +49,10 @@ func TestTrust_A03_PodsAreNominatedForWhatWasBought(t *testing.T) {
 // A03: without the right to patch pods/status pods run all the same, and one line of the log names the right.
 func TestTrust_A03_WithoutTheRightPodsRunAllTheSame(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, alone)
-	f.with("--nominate-pods=true")
+	f := newFlow(t, exclusive)
+	f.withFlags("--nominate-pods=true")
 	f.pool("")
-	f.deploy("denied", 2, apart("denied"))
-	f.running("denied", 2)
+	f.deploy("denied", 2, onePerNode("denied"))
+	f.waitForRunningPods("denied", 2)
 	f.toldOnce("allow the service account to patch pods/status")
 }

@@ -23,8 +23,8 @@ import (
 
 const ownDevice = "example.com/device"
 
-// overlay makes a NodeOverlay for the pools of the test alone.
-func (f *flow) overlay(name, spec string, pools ...string) *v1alpha1.NodeOverlay {
+// createOverlay makes a NodeOverlay for the pools of the test alone.
+func (f *flow) createOverlay(name, spec string, pools ...string) *v1alpha1.NodeOverlay {
 	f.Helper()
 	o := &v1alpha1.NodeOverlay{}
 	f.decode(spec, o)
@@ -40,11 +40,11 @@ func (f *flow) overlay(name, spec string, pools ...string) *v1alpha1.NodeOverlay
 	return o
 }
 
-// settled waits until a condition of an overlay is as it should be.
-func (f *flow) settled(o *v1alpha1.NodeOverlay, status metav1.ConditionStatus, reason string) string {
+// waitForOverlayCondition waits until a condition of an overlay is as it should be.
+func (f *flow) waitForOverlayCondition(o *v1alpha1.NodeOverlay, status metav1.ConditionStatus, reason string) string {
 	f.Helper()
 	var message string
-	f.await(soon, "NodeOverlay "+o.Name+" is "+string(status)+" "+reason, func() (bool, string) {
+	f.waitUntil(soon, "NodeOverlay "+o.Name+" is "+string(status)+" "+reason, func() (bool, string) {
 		var list v1alpha1.NodeOverlayList
 		f.list(&list)
 		for i := range list.Items {
@@ -68,12 +68,12 @@ func (f *flow) settled(o *v1alpha1.NodeOverlay, status metav1.ConditionStatus, r
 // passes on the order of the prices. Once it is deleted, the smaller type is launched again.
 func TestOV_11_APriceOverlayDecidesWhatIsBought(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	o := f.overlay("-cheap", `spec: {price: "0.001", requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [m5.2xlarge]}]}`)
-	f.settled(o, metav1.ConditionTrue, karpv1.ConditionValidationSucceeded)
-	f.pool("", types("m5.large", "m5.2xlarge"))
-	d := f.deploy("inflate", 1, apart("inflate"))
-	f.running("inflate", 1)
+	f := newFlow(t, disturbsNone)
+	o := f.createOverlay("-cheap", `spec: {price: "0.001", requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [m5.2xlarge]}]}`)
+	f.waitForOverlayCondition(o, metav1.ConditionTrue, karpv1.ConditionValidationSucceeded)
+	f.pool("", onlyTypes("m5.large", "m5.2xlarge"))
+	d := f.deploy("inflate", 1, onePerNode("inflate"))
+	f.waitForRunningPods("inflate", 1)
 	claim := f.ready(1)[0]
 	if got := claim.Labels[corev1.LabelInstanceTypeStable]; got != "m5.2xlarge" {
 		t.Errorf("bought %s, want the type that the overlay makes cheapest", got)
@@ -87,10 +87,10 @@ func TestOV_11_APriceOverlayDecidesWhatIsBought(t *testing.T) {
 		}
 	}
 	f.remove(o)
-	next := f.overlay("-next", `spec: {requirements: []}`) // once it has a condition, the other one was seen to be gone
-	f.settled(next, metav1.ConditionTrue, karpv1.ConditionValidationSucceeded)
+	next := f.createOverlay("-next", `spec: {requirements: []}`) // once it has a condition, the other one was seen to be gone
+	f.waitForOverlayCondition(next, metav1.ConditionTrue, karpv1.ConditionValidationSucceeded)
 	patch(f, d, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(2)) })
-	f.running("inflate", 2)
+	f.waitForRunningPods("inflate", 2)
 	for _, c := range f.ready(2) {
 		if c.Name != claim.Name && (c.Labels[corev1.LabelInstanceTypeStable] != "m5.large" || c.Annotations[karpv1.AnnotationPriceOverlayApplied] != "") {
 			t.Errorf("without the overlay %s was bought, annotations %v", c.Labels[corev1.LabelInstanceTypeStable], c.Annotations)
@@ -102,15 +102,15 @@ func TestOV_11_APriceOverlayDecidesWhatIsBought(t *testing.T) {
 // so that no second node is launched, and the node is not initialized before it registers it.
 func TestOV_13_ACapacityOverlayAddsAResource(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	f.pool("", types("m5.large", "m5.xlarge"))
+	f := newFlow(t, disturbsNone)
+	f.pool("", onlyTypes("m5.large", "m5.xlarge"))
 	f.deploy("inflate", 1, func(p *corev1.PodTemplateSpec) {
 		list := corev1.ResourceList{"cpu": resource.MustParse("1"), ownDevice: resource.MustParse("2")}
 		p.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: list, Limits: corev1.ResourceList{ownDevice: resource.MustParse("2")}}
 	})
-	f.unschedulable(1)
-	o := f.overlay("-device", `spec: {capacity: {example.com/device: "3"}, requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [m5.xlarge]}]}`)
-	f.settled(o, metav1.ConditionTrue, karpv1.ConditionValidationSucceeded)
+	f.waitForUnschedulable(1)
+	o := f.createOverlay("-device", `spec: {capacity: {example.com/device: "3"}, requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [m5.xlarge]}]}`)
+	f.waitForOverlayCondition(o, metav1.ConditionTrue, karpv1.ConditionValidationSucceeded)
 	claim := f.claim("is registered", func(c *karpv1.NodeClaim) bool { return condition.True(c.Status.Conditions, karpv1.ConditionRegistered) })
 	if got := claim.Status.Capacity[ownDevice]; got.Value() != 3 {
 		t.Errorf("the claim has %s of the device, want 3", got.String())
@@ -122,7 +122,7 @@ func TestOV_13_ACapacityOverlayAddsAResource(t *testing.T) {
 		t.Error("the node is initialized without the device")
 	}
 	f.nodeFault(fakenode.Fault{Devices: corev1.ResourceList{ownDevice: resource.MustParse("3")}})
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	if claims := f.ready(1); claims[0].Labels[corev1.LabelInstanceTypeStable] != "m5.xlarge" {
 		t.Errorf("bought %s", claims[0].Labels[corev1.LabelInstanceTypeStable])
 	}
@@ -135,39 +135,39 @@ func TestOV_13_ACapacityOverlayAddsAResource(t *testing.T) {
 // applied once that is deleted. One that is malformed says why.
 func TestOV_16_ConflictsAreSaid(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	pool := f.pool("", types("m5.large", "m5.xlarge"))
-	f.condition(pool, karpv1.ConditionReady, metav1.ConditionTrue, "")
-	first := f.overlay("-a", `spec: {priceAdjustment: "-10%", weight: 7, requirements: []}`)
-	second := f.overlay("-b", `spec: {price: "0.5", weight: 7, requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [m5.large]}]}`)
-	bad := f.overlay("-c", `spec: {price: "0.5", weight: 7, requirements: [{key: kubernetes.io/hostname, operator: In, values: [a]}]}`)
-	f.settled(second, metav1.ConditionTrue, karpv1.ConditionValidationSucceeded)
-	if said := f.settled(first, metav1.ConditionFalse, "Conflict"); !strings.Contains(said, second.Name) || !strings.Contains(said, "m5.large") {
+	f := newFlow(t, disturbsNone)
+	pool := f.pool("", onlyTypes("m5.large", "m5.xlarge"))
+	f.waitForCondition(pool, karpv1.ConditionReady, metav1.ConditionTrue, "")
+	first := f.createOverlay("-a", `spec: {priceAdjustment: "-10%", weight: 7, requirements: []}`)
+	second := f.createOverlay("-b", `spec: {price: "0.5", weight: 7, requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [m5.large]}]}`)
+	bad := f.createOverlay("-c", `spec: {price: "0.5", weight: 7, requirements: [{key: kubernetes.io/hostname, operator: In, values: [a]}]}`)
+	f.waitForOverlayCondition(second, metav1.ConditionTrue, karpv1.ConditionValidationSucceeded)
+	if said := f.waitForOverlayCondition(first, metav1.ConditionFalse, "Conflict"); !strings.Contains(said, second.Name) || !strings.Contains(said, "m5.large") {
 		t.Errorf("the condition says %q", said)
 	}
-	if said := f.settled(bad, metav1.ConditionFalse, "RuntimeValidation"); !strings.Contains(said, "kubernetes.io/hostname") {
+	if said := f.waitForOverlayCondition(bad, metav1.ConditionFalse, "RuntimeValidation"); !strings.Contains(said, "kubernetes.io/hostname") {
 		t.Errorf("the condition says %q", said)
 	}
 	f.remove(second)
-	f.settled(first, metav1.ConditionTrue, karpv1.ConditionValidationSucceeded)
+	f.waitForOverlayCondition(first, metav1.ConditionTrue, karpv1.ConditionValidationSucceeded)
 }
 
 // OV-19, P04: a price that changes acts through consolidation alone: no node drifts, and one that became too dear is replaced.
 func TestOV_19_AChangedPriceConsolidates(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	f.pool("", types("m5.large", "c5.large"), consolidates)
+	f := newFlow(t, disturbsNone)
+	f.pool("", onlyTypes("m5.large", "c5.large"), allowConsolidation)
 	f.deploy("inflate", 1)
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	old := f.ready(1)[0]
 	bought := old.Labels[corev1.LabelInstanceTypeStable]
-	f.settled(f.overlay("-dear", `spec: {priceAdjustment: "+5", requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [`+bought+`]}]}`), metav1.ConditionTrue, karpv1.ConditionValidationSucceeded)
-	f.gone(&old, later)
-	f.running("inflate", 1)
+	f.waitForOverlayCondition(f.createOverlay("-dear", `spec: {priceAdjustment: "+5", requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [`+bought+`]}]}`), metav1.ConditionTrue, karpv1.ConditionValidationSucceeded)
+	f.waitUntilGone(&old, later)
+	f.waitForRunningPods("inflate", 1)
 	if now := typesOf(f.ready(1)); len(now) != 1 || now[0] == bought {
 		t.Errorf("the pod runs on %v, want another type than %s", now, bought)
 	}
-	if commands := f.commands(); !slices.Contains(commands, "underutilized replace") || slices.ContainsFunc(commands, func(c string) bool { return strings.HasPrefix(c, "drifted") }) {
+	if commands := f.startedCommands(); !slices.Contains(commands, "underutilized replace") || slices.ContainsFunc(commands, func(c string) bool { return strings.HasPrefix(c, "drifted") }) {
 		t.Errorf("the log says %v", commands)
 	}
 }
@@ -175,12 +175,12 @@ func TestOV_19_AChangedPriceConsolidates(t *testing.T) {
 // OV-24: with the gate off an overlay is no more than an object.
 func TestOV_24_WithTheGateOffOverlaysAreIgnored(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, alone)
-	f.with("--feature-gates=NodeOverlay=false")
-	o := f.overlay("-cheap", `spec: {price: "0.001", requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [m5.2xlarge]}]}`)
-	f.pool("", types("m5.large", "m5.2xlarge"))
+	f := newFlow(t, exclusive)
+	f.withFlags("--feature-gates=NodeOverlay=false")
+	o := f.createOverlay("-cheap", `spec: {price: "0.001", requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [m5.2xlarge]}]}`)
+	f.pool("", onlyTypes("m5.large", "m5.2xlarge"))
 	f.deploy("inflate", 1)
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	if got := typesOf(f.ready(1)); !slices.Equal(got, []string{"m5.large"}) {
 		t.Errorf("bought %v", got)
 	}
@@ -193,7 +193,7 @@ func TestOV_24_WithTheGateOffOverlaysAreIgnored(t *testing.T) {
 // a restart.
 func TestOV_24_FM_C12_TheKindAppearsLater(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, alone)
+	f := newFlow(t, exclusive)
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	for _, c := range f.server.CRDs {
 		if c.Spec.Names.Kind == "NodeOverlay" {
@@ -222,26 +222,26 @@ func TestOV_24_FM_C12_TheKindAppearsLater(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	f.await(soon, "the kind is not served", func() (bool, string) {
+	f.waitUntil(soon, "the kind is not served", func() (bool, string) {
 		err := f.kube.List(t.Context(), &v1alpha1.NodeOverlayList{})
 		return err != nil, "it is"
 	})
-	f.with()
-	f.pool("", types("m5.large", "m5.2xlarge"))
-	d := f.deploy("inflate", 1, apart("inflate"))
-	f.running("inflate", 1)
+	f.withFlags()
+	f.pool("", onlyTypes("m5.large", "m5.2xlarge"))
+	d := f.deploy("inflate", 1, onePerNode("inflate"))
+	f.waitForRunningPods("inflate", 1)
 	f.ready(1)
 	f.toldOnce("the cluster does not serve NodeOverlays")
-	f.await(soon, "the kind is served again", func() (bool, string) {
+	f.waitUntil(soon, "the kind is served again", func() (bool, string) {
 		if err := put(); err != nil {
 			return false, err.Error()
 		}
 		err := f.kube.List(t.Context(), &v1alpha1.NodeOverlayList{})
 		return err == nil, fmt.Sprint(err)
 	})
-	f.settled(f.overlay("-cheap", `spec: {price: "0.001", requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [m5.2xlarge]}]}`), metav1.ConditionTrue, karpv1.ConditionValidationSucceeded)
+	f.waitForOverlayCondition(f.createOverlay("-cheap", `spec: {price: "0.001", requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [m5.2xlarge]}]}`), metav1.ConditionTrue, karpv1.ConditionValidationSucceeded)
 	patch(f, d, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(2)) })
-	f.running("inflate", 2)
+	f.waitForRunningPods("inflate", 2)
 	if got := typesOf(f.ready(2)); !slices.Equal(got, []string{"m5.2xlarge", "m5.large"}) && !slices.Equal(got, []string{"m5.large", "m5.2xlarge"}) {
 		t.Errorf("bought %v", got)
 	}

@@ -15,26 +15,26 @@ import (
 // pod on it will stay.
 func TestTrust_A06_ANodeIsKeptForWhoPreempts(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	above := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: f.name}, Value: 1000}
 	f.create(above)
 	f.Cleanup(func() { f.remove(above) })
-	f.pool("", types("m5.large"), emptyAfter("0s"), func(p *karpv1.NodePool) {
+	f.pool("", onlyTypes("m5.large"), emptyAfter("0s"), func(p *karpv1.NodePool) {
 		p.Spec.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")} // room comes from preemption alone
 	})
 	f.deploy("low", 1, stopsAfter(20))
-	f.running("low", 1)
+	f.waitForRunningPods("low", 1)
 	claim := f.ready(1)[0]
 	victim := f.pods("low")[0].Name
 
 	f.deploy("high", 1, func(p *corev1.PodTemplateSpec) { p.Spec.PriorityClassName = f.name })
-	f.await(soon, "the scheduler makes room and nominates the pod", func() (bool, string) {
+	f.waitUntil(soon, "the scheduler makes room and nominates the pod", func() (bool, string) {
 		for _, p := range f.pods("high") {
 			return p.Status.NominatedNodeName == claim.Status.NodeName, p.Status.NominatedNodeName
 		}
 		return false, "no pod"
 	})
-	f.running("high", 1, later)
+	f.waitForRunningPods("high", 1, later)
 	for _, p := range f.pods("low") {
 		if p.Name == victim {
 			t.Errorf("pod %s is still there, so that nothing was preempted", victim)

@@ -21,12 +21,12 @@ import (
 // S-001, S-002, S-005, S-040, S-042: kubectl create deployment nginx --image=nginx --replicas=10.
 func TestS_040_TenPodsGetNodesAndRun(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, alone)
-	f.pool("", spot)
+	f := newFlow(t, exclusive)
+	f.pool("", onlySpot)
 	f.deploy("nginx", 10, func(p *corev1.PodTemplateSpec) {
 		p.Spec = corev1.PodSpec{Containers: []corev1.Container{{Name: "nginx", Image: "nginx"}}, TerminationGracePeriodSeconds: new(int64(1))}
 	})
-	f.running("nginx", 10)
+	f.waitForRunningPods("nginx", 10)
 	for _, c := range f.ready(len(f.claims())) {
 		if c.Labels[karpv1.LabelCapacityType] != karpv1.CapacityTypeSpot {
 			t.Errorf("claim %s is %s, the pool allows spot", c.Name, c.Labels[karpv1.LabelCapacityType])
@@ -44,17 +44,17 @@ func TestS_040_TenPodsGetNodesAndRun(t *testing.T) {
 // S-103, S-174, S-196, S-008: kubectl scale deployment inflate --replicas=5, then 0, which leaves no node of the pool.
 func TestS_103_InflateUpAndToZero(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	f.pool("", emptyAfter("1s"))
 	inflate := f.deploy("inflate", 0)
-	f.stays(3*time.Second, "no claim", func() (bool, string) { return len(f.claims()) == 0, sayConditions(f.claims()) })
+	f.checkStays(3*time.Second, "no claim", func() (bool, string) { return len(f.claims()) == 0, sayConditions(f.claims()) })
 	f.scale(inflate, 5)
-	f.running("inflate", 5)
+	f.waitForRunningPods("inflate", 5)
 	node := f.ready(len(f.claims()))[0].Status.NodeName
 	f.scale(inflate, 0)
 	f.nothingLeft()
 	for message, text := range map[string]string{"disrupting node(s)": `"reason":"empty"`, "tainted node": "karpenter.sh/disrupted", "deleted node": "provider-id"} {
-		if !slices.ContainsFunc(f.log(), func(line string) bool {
+		if !slices.ContainsFunc(f.controllerLog(), func(line string) bool {
 			return strings.Contains(line, `"message":"`+message+`"`) && strings.Contains(line, text) && strings.Contains(line, node)
 		}) {
 			t.Errorf("S-174 the log does not say %s of %s", message, node)
@@ -65,13 +65,13 @@ func TestS_103_InflateUpAndToZero(t *testing.T) {
 // S-041, S-140: 100m and 128Mi with a selector for arm64 lead to one small arm64 spot node.
 func TestS_041_ArmSpot(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	f.deploy("inflate", 3, requests("100m", "128Mi"), selects(karpv1.LabelNodePool, f.name, corev1.LabelArchStable, "arm64"))
-	f.unschedulable(3)
-	f.pool("", spot, require(corev1.LabelArchStable, corev1.NodeSelectorOpIn, "arm64", "amd64"), func(p *karpv1.NodePool) {
-		require("karpenter.k8s.aws/instance-category", corev1.NodeSelectorOpIn, "t", "c", "m", "r")(p)
+	f := newFlow(t, disturbsNone)
+	f.deploy("inflate", 3, withRequests("100m", "128Mi"), withNodeSelector(karpv1.LabelNodePool, f.name, corev1.LabelArchStable, "arm64"))
+	f.waitForUnschedulable(3)
+	f.pool("", onlySpot, withRequirement(corev1.LabelArchStable, corev1.NodeSelectorOpIn, "arm64", "amd64"), func(p *karpv1.NodePool) {
+		withRequirement("karpenter.k8s.aws/instance-category", corev1.NodeSelectorOpIn, "t", "c", "m", "r")(p)
 	})
-	f.running("inflate", 3)
+	f.waitForRunningPods("inflate", 3)
 	claims := f.ready(1)
 	node := f.nodeOf(&claims[0])
 	if node.Labels[corev1.LabelArchStable] != "arm64" || node.Labels[karpv1.LabelCapacityType] != karpv1.CapacityTypeSpot {
@@ -82,16 +82,16 @@ func TestS_041_ArmSpot(t *testing.T) {
 // S-010, S-060, S-051: a taint of the pool keeps those out that do not tolerate it, and a toleration lets in.
 func TestS_060_Taints(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	taint := corev1.Taint{Key: "example.com/special-workload", Value: "true", Effect: corev1.TaintEffectNoSchedule}
-	f.pool("", types("m5.xlarge"), func(p *karpv1.NodePool) { p.Spec.Template.Spec.Taints = []corev1.Taint{taint} })
+	f.pool("", onlyTypes("m5.xlarge"), func(p *karpv1.NodePool) { p.Spec.Template.Spec.Taints = []corev1.Taint{taint} })
 	f.deploy("plain", 1)
 	f.event("Pod", "plain", "FailedScheduling", "example.com/special-workload")
 	if claims := f.claims(); len(claims) > 0 {
 		t.Errorf("a claim for a pod that does not tolerate the pool: %s", sayConditions(claims))
 	}
-	f.deploy("special", 2, tolerates(corev1.Toleration{Key: taint.Key, Operator: corev1.TolerationOpEqual, Value: "true", Effect: taint.Effect}))
-	f.running("special", 2)
+	f.deploy("special", 2, withTolerations(corev1.Toleration{Key: taint.Key, Operator: corev1.TolerationOpEqual, Value: "true", Effect: taint.Effect}))
+	f.waitForRunningPods("special", 2)
 	claim := f.ready(1)[0]
 	if node := f.nodeOf(&claim); !slices.Contains(node.Spec.Taints, taint) {
 		t.Errorf("taints of %s: %v", node.Name, node.Spec.Taints)
@@ -107,13 +107,13 @@ func TestS_060_Taints(t *testing.T) {
 // node has. The node belongs to its claim, which holds it with a finalizer.
 func TestS_063_Labels(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	f.pool("", func(p *karpv1.NodePool) {
 		p.Spec.Template.ObjectMeta.Labels = map[string]string{"node-type": f.name, "workload-type": "platform"}
 		p.Spec.Template.ObjectMeta.Annotations = map[string]string{"example.com/owner": "platform"}
 	})
-	f.deploy("inflate", 1, selects("node-type", f.name))
-	f.running("inflate", 1)
+	f.deploy("inflate", 1, withNodeSelector("node-type", f.name))
+	f.waitForRunningPods("inflate", 1)
 	claim := f.ready(1)[0]
 	node := f.nodeOf(&claim)
 	if len(node.OwnerReferences) != 1 || node.OwnerReferences[0].UID != claim.UID || !slices.Contains(node.Finalizers, karpv1.FinalizerTermination) {
@@ -143,7 +143,7 @@ func TestS_063_Labels(t *testing.T) {
 // S-061, S-198, S-009: a workload avoids a pool with a soft taint while another fits, and lands there otherwise.
 func TestS_061_SoftTaint(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	label := func(p *karpv1.NodePool) { p.Spec.Template.ObjectMeta.Labels = map[string]string{"flow": f.name} }
 	soft := corev1.Taint{Key: "workload-type", Value: "infrastructure", Effect: corev1.TaintEffectPreferNoSchedule}
 	f.pool("-infra", label, func(p *karpv1.NodePool) {
@@ -151,14 +151,14 @@ func TestS_061_SoftTaint(t *testing.T) {
 		p.Spec.Weight = new(int32(50)) // tried first, if nothing spoke against it
 	})
 	apps := f.pool("-apps", label)
-	f.deploy("business", 2, selects("flow", f.name))
-	f.running("business", 2)
+	f.deploy("business", 2, withNodeSelector("flow", f.name))
+	f.waitForRunningPods("business", 2)
 	if n := len(f.claims(f.name + "-infra")); n > 0 {
 		t.Errorf("%d claims of the pool with the soft taint", n)
 	}
 	f.remove(apps)
-	f.await(later, "no claim of the pool that is gone", func() (bool, string) { return len(f.claims(apps.Name)) == 0, sayConditions(f.claims()) })
-	f.running("business", 2, later)
+	f.waitUntil(later, "no claim of the pool that is gone", func() (bool, string) { return len(f.claims(apps.Name)) == 0, sayConditions(f.claims()) })
+	f.waitForRunningPods("business", 2, later)
 	if n := len(f.claims(f.name + "-infra")); n == 0 {
 		t.Error("no claim of the pool that is left")
 	}
@@ -168,10 +168,10 @@ func TestS_061_SoftTaint(t *testing.T) {
 // want that; nothing was set up for a zone.
 func TestS_197_OnDemandOnly(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	f.pool("")
-	f.deploy("inflate", 8, apart("inflate"), overZones("inflate"))
-	f.running("inflate", 8)
+	f.deploy("inflate", 8, onePerNode("inflate"), overZones("inflate"))
+	f.waitForRunningPods("inflate", 8)
 	zones := map[string]int{}
 	for _, i := range f.allInstances() {
 		zones[i.Zone]++
@@ -187,15 +187,15 @@ func TestS_197_OnDemandOnly(t *testing.T) {
 // S-199: the pool with the highest weight is tried first.
 func TestS_199_Weight(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	for suffix, weight := range map[string]int32{"-low": 1, "-high": 90, "-mid": 50} {
 		f.pool(suffix, func(p *karpv1.NodePool) {
 			p.Spec.Weight = &weight
 			p.Spec.Template.ObjectMeta.Labels = map[string]string{"flow": f.name}
 		})
 	}
-	f.deploy("inflate", 2, selects("flow", f.name))
-	f.running("inflate", 2)
+	f.deploy("inflate", 2, withNodeSelector("flow", f.name))
+	f.waitForRunningPods("inflate", 2)
 	for _, c := range f.claims() {
 		if pool := c.Labels[karpv1.LabelNodePool]; pool != f.name+"-high" {
 			t.Errorf("a claim of %s", pool)
@@ -207,11 +207,11 @@ func TestS_199_Weight(t *testing.T) {
 // this order and each step visible. The user makes a pool and a pod; the claim is the work of the controller.
 func TestS_019_Timeline(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, alone) // pods get few events when there are many of them (V15-61)
+	f := newFlow(t, exclusive) // pods get few events when there are many of them (V15-61)
 	f.pool("")
 	f.deploy("inflate", 1)
 	f.event("Pod", "inflate", "Nominated", "nodeclaim/")
-	claim := f.claim("is launched", is(karpv1.ConditionLaunched))
+	claim := f.claim("is launched", hasCondition(karpv1.ConditionLaunched))
 	for _, key := range []string{corev1.LabelInstanceTypeStable, karpv1.LabelCapacityType, corev1.LabelTopologyZone} {
 		if claim.Labels[key] == "" {
 			t.Errorf("a launched claim shows no %s", key)
@@ -223,14 +223,14 @@ func TestS_019_Timeline(t *testing.T) {
 	if !slices.Contains(claim.Finalizers, karpv1.FinalizerTermination) {
 		t.Errorf("a launched claim has finalizers %v", claim.Finalizers)
 	}
-	f.claim("is registered", is(karpv1.ConditionRegistered))
-	f.claim("is initialized", is(karpv1.ConditionInitialized))
-	f.running("inflate", 1)
-	claim = f.claim("is ready", is(karpv1.ConditionReady))
+	f.claim("is registered", hasCondition(karpv1.ConditionRegistered))
+	f.claim("is initialized", hasCondition(karpv1.ConditionInitialized))
+	f.waitForRunningPods("inflate", 1)
+	claim = f.claim("is ready", hasCondition(karpv1.ConditionReady))
 	if node := f.nodeOf(claim); hasTaint(node, karpv1.UnregisteredTaint()) || node.Labels[karpv1.LabelRegistered] != "true" || node.Labels[karpv1.LabelInitialized] != "true" {
 		t.Errorf("the node has taints %v and labels %v", node.Spec.Taints, node.Labels)
 	}
-	if n := f.counted("karpenter_nodes_created_total"); n != 1 {
+	if n := f.sumMetric("karpenter_nodes_created_total"); n != 1 {
 		t.Errorf("%v nodes are counted as created", n)
 	}
 	order := []string{karpv1.ConditionLaunched, karpv1.ConditionRegistered, karpv1.ConditionInitialized}
@@ -241,15 +241,15 @@ func TestS_019_Timeline(t *testing.T) {
 		}
 	}
 	for _, message := range []string{"found provisionable pod(s)", "computed new nodeclaim(s) to fit pod(s)"} {
-		if !f.logged(message, "") {
+		if !f.hasLogged(message, "") {
 			t.Errorf("the log lacks %q", message)
 		}
 	}
 	for _, message := range []string{"created nodeclaim", "launched nodeclaim", "registered nodeclaim", "initialized nodeclaim"} {
-		f.await(soon, "the log says "+message, func() (bool, string) { return f.logged(message, claim.Name), claim.Name }) // after the object does
+		f.waitUntil(soon, "the log says "+message, func() (bool, string) { return f.hasLogged(message, claim.Name), claim.Name }) // after the object does
 	}
 	f.launchLine(claim)
-	f.await(soon, "the time of the last pod event", func() (bool, string) {
+	f.waitUntil(soon, "the time of the last pod event", func() (bool, string) {
 		c := f.claims()
 		return len(c) == 1 && !c[0].Status.LastPodEventTime.IsZero(), ""
 	})
@@ -258,7 +258,7 @@ func TestS_019_Timeline(t *testing.T) {
 // launchLine checks what the log says of a launch (S-170), which is all that the line of earlier releases said (S-173).
 func (f *flow) launchLine(claim *karpv1.NodeClaim) {
 	f.Helper()
-	for _, line := range f.log() {
+	for _, line := range f.controllerLog() {
 		if !strings.Contains(line, `"message":"launched nodeclaim"`) || !strings.Contains(line, claim.Name) {
 			continue
 		}
@@ -283,10 +283,10 @@ func (f *flow) launchLine(claim *karpv1.NodeClaim) {
 	f.Errorf("no line about the launch of %s", claim.Name)
 }
 
-// logged says whether the log has a line with a message and a text.
-func (f *flow) logged(message, text string) bool {
+// hasLogged says whether the log has a line with a message and a text.
+func (f *flow) hasLogged(message, text string) bool {
 	f.Helper()
-	return slices.ContainsFunc(f.log(), func(line string) bool {
+	return slices.ContainsFunc(f.controllerLog(), func(line string) bool {
 		return strings.Contains(line, `"message":"`+message+`"`) && strings.Contains(line, text)
 	})
 }
@@ -295,7 +295,7 @@ func (f *flow) logged(message, text string) bool {
 func (f *flow) toldOnce(text string) {
 	f.Helper()
 	told := 0
-	for _, line := range f.log() {
+	for _, line := range f.controllerLog() {
 		if strings.Contains(line, text) {
 			told++
 		}
@@ -308,9 +308,9 @@ func (f *flow) toldOnce(text string) {
 // inOrder waits until the log has lines with these messages and a text, one after the other.
 func (f *flow) inOrder(text string, messages ...string) {
 	f.Helper()
-	f.await(soon, fmt.Sprintf("the log says %q of %s", messages, text), func() (bool, string) {
+	f.waitUntil(soon, fmt.Sprintf("the log says %q of %s", messages, text), func() (bool, string) {
 		left := messages
-		for _, line := range f.log() {
+		for _, line := range f.controllerLog() {
 			if len(left) > 0 && strings.Contains(line, `"message":"`+left[0]+`"`) && strings.Contains(line, text) {
 				left = left[1:]
 			}
@@ -323,13 +323,13 @@ func (f *flow) inOrder(text string, messages ...string) {
 // more pods in.
 func TestFM_I20_Limits(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	pool := f.pool("", types("m5.large"), func(p *karpv1.NodePool) { p.Spec.Limits = corev1.ResourceList{"cpu": resource.MustParse("6")} })
-	f.deploy("inflate", 5, apart("inflate"))
+	f := newFlow(t, disturbsNone)
+	pool := f.pool("", onlyTypes("m5.large"), func(p *karpv1.NodePool) { p.Spec.Limits = corev1.ResourceList{"cpu": resource.MustParse("6")} })
+	f.deploy("inflate", 5, onePerNode("inflate"))
 	f.event("Pod", "inflate", "FailedScheduling", "limit")
 	f.ready(3)
-	f.stays(12*time.Second, "three nodes of two cores", func() (bool, string) { return len(f.claims()) == 3, sayConditions(f.claims()) })
-	f.await(soon, "status.resources of the pool", func() (bool, string) {
+	f.checkStays(12*time.Second, "three nodes of two cores", func() (bool, string) { return len(f.claims()) == 3, sayConditions(f.claims()) })
+	f.waitUntil(soon, "status.resources of the pool", func() (bool, string) {
 		if err := f.kube.Get(t.Context(), keyOf(pool), pool); err != nil {
 			return false, err.Error()
 		}
@@ -337,17 +337,17 @@ func TestFM_I20_Limits(t *testing.T) {
 		return cpu.Value() == 6, cpu.String()
 	})
 	patch(f, pool, func(p *karpv1.NodePool) { p.Spec.Limits = corev1.ResourceList{"cpu": resource.MustParse("10")} })
-	f.running("inflate", 5)
+	f.waitForRunningPods("inflate", 5)
 }
 
 // FM I09, I15: a pod that nothing can hold says so, and does not keep others from their nodes.
 func TestFM_I09_APodTooBigForEveryType(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	f.pool("", types("m5.large"))
-	f.deploy("giant", 1, requests("64", "1Gi"))
+	f := newFlow(t, disturbsNone)
+	f.pool("", onlyTypes("m5.large"))
+	f.deploy("giant", 1, withRequests("64", "1Gi"))
 	f.deploy("inflate", 1)
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	f.event("Pod", "giant", "FailedScheduling", "")
 	f.ready(1)
 }
@@ -355,13 +355,13 @@ func TestFM_I09_APodTooBigForEveryType(t *testing.T) {
 // G8: pods that wait for a slow node cause no second one, however often they are looked at.
 func TestFM_G8_SlowNodesAreWaitedFor(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	f.nodeFault(joinLate(25 * time.Second))
 	f.pool("")
 	f.deploy("inflate", 1)
 	f.claim("waits for its node", waitsFor(karpv1.ConditionRegistered, "NodeNotFound"))
-	f.stays(22*time.Second, "one claim", func() (bool, string) { return len(f.claims()) == 1, sayConditions(f.claims()) })
-	f.running("inflate", 1)
+	f.checkStays(22*time.Second, "one claim", func() (bool, string) { return len(f.claims()) == 1, sayConditions(f.claims()) })
+	f.waitForRunningPods("inflate", 1)
 	if n := len(f.allInstances()); n != 1 {
 		t.Errorf("%d instances for one pod", n)
 	}
@@ -371,12 +371,12 @@ func TestFM_G8_SlowNodesAreWaitedFor(t *testing.T) {
 // one whose requirements contradict each other says so and is not.
 func TestS_091_PoolStatus(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	pool := f.pool("")
-	f.condition(pool, karpv1.ConditionReady, metav1.ConditionTrue, "")
-	f.deploy("inflate", 2, apart("inflate"))
-	f.running("inflate", 2)
-	f.await(soon, "two nodes in the status of the pool", func() (bool, string) {
+	f.waitForCondition(pool, karpv1.ConditionReady, metav1.ConditionTrue, "")
+	f.deploy("inflate", 2, onePerNode("inflate"))
+	f.waitForRunningPods("inflate", 2)
+	f.waitUntil(soon, "two nodes in the status of the pool", func() (bool, string) {
 		if err := f.kube.Get(t.Context(), keyOf(pool), pool); err != nil {
 			return false, err.Error()
 		}
@@ -389,6 +389,6 @@ func TestS_091_PoolStatus(t *testing.T) {
 	bad := f.pool("-bad", func(p *karpv1.NodePool) {
 		p.Spec.Template.Spec.Requirements = append(p.Spec.Template.Spec.Requirements, karpv1.Requirement{Key: awsv1.LabelInstanceCPU, Operator: "Gt", Values: []string{"8"}}, karpv1.Requirement{Key: awsv1.LabelInstanceCPU, Operator: "Lt", Values: []string{"4"}})
 	})
-	f.condition(bad, karpv1.ConditionValidationSucceeded, metav1.ConditionFalse, "")
-	f.condition(bad, karpv1.ConditionReady, metav1.ConditionFalse, "")
+	f.waitForCondition(bad, karpv1.ConditionValidationSucceeded, metav1.ConditionFalse, "")
+	f.waitForCondition(bad, karpv1.ConditionReady, metav1.ConditionFalse, "")
 }

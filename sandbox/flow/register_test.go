@@ -22,11 +22,11 @@ import (
 // FM B06: the provider id is set late.
 func TestFM_B06_ProviderIDComesLate(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	f.nodeFault(fakenode.Fault{ProviderIDLate: 5 * time.Second})
 	f.pool("")
 	f.deploy("inflate", 1)
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	f.ready(1)
 	if n := len(f.allInstances()); n != 1 {
 		t.Errorf("%d instances", n)
@@ -36,14 +36,14 @@ func TestFM_B06_ProviderIDComesLate(t *testing.T) {
 // FM B07, LC-08: a startup taint that its daemon removed does not come back.
 func TestFM_B07_StartupTaintDoesNotComeBack(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	f.pool("", func(p *karpv1.NodePool) {
 		p.Spec.Template.Spec.StartupTaints = []corev1.Taint{{Key: "example.com/agent-not-ready", Effect: corev1.TaintEffectNoExecute}}
 	})
 	f.deploy("inflate", 1)
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	node := f.nodeOf(&f.ready(1)[0])
-	f.stays(10*time.Second, "no startup taint", func() (bool, string) {
+	f.checkStays(10*time.Second, "no startup taint", func() (bool, string) {
 		if err := f.kube.Get(t.Context(), client.ObjectKeyFromObject(node), node); err != nil {
 			return false, err.Error()
 		}
@@ -55,40 +55,40 @@ func TestFM_B07_StartupTaintDoesNotComeBack(t *testing.T) {
 // have a second one, since all taints of an initialized node count.
 func TestFM_B11_FlappingNode(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	f.nodeFault(fakenode.Fault{Flap: 3 * time.Second})
 	f.pool("")
 	f.deploy("inflate", 1)
-	claim := f.claim("is initialized", is(karpv1.ConditionInitialized))
-	f.stays(12*time.Second, "initialized", func() (bool, string) {
+	claim := f.claim("is initialized", hasCondition(karpv1.ConditionInitialized))
+	f.checkStays(12*time.Second, "initialized", func() (bool, string) {
 		now := karpv1.NodeClaim{}
 		if err := f.kube.Get(t.Context(), client.ObjectKeyFromObject(claim), &now); err != nil {
 			return false, err.Error()
 		}
-		return is(karpv1.ConditionInitialized)(&now) && !deleting(&now), sayConditions([]karpv1.NodeClaim{now})
+		return hasCondition(karpv1.ConditionInitialized)(&now) && !isDeleting(&now), sayConditions([]karpv1.NodeClaim{now})
 	})
 }
 
 // FM B14, LC-40: a node has a fifth less memory than planned. The event has the numbers, and later plans know.
 func TestFM_B14_LessMemoryThanPlanned(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	f.nodeFault(fakenode.Fault{MemoryLoss: 0.2})
-	f.pool("", types("m5.large", "m5.xlarge"))
+	f.pool("", onlyTypes("m5.large", "m5.xlarge"))
 	f.deploy("inflate", 1)
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	claim := f.ready(1)[0]
 	f.event("NodeClaim", claim.Name, "FailedConsistencyCheck", "memory")
-	f.condition(&claim, karpv1.ConditionConsistentStateFound, metav1.ConditionFalse, "")
+	f.waitForCondition(&claim, karpv1.ConditionConsistentStateFound, metav1.ConditionFalse, "")
 }
 
 // FM B15: the spec of a claim cannot be edited.
 func TestFM_B15_ClaimsAreImmutable(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	f.pool("")
 	f.deploy("inflate", 1)
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	claim := f.ready(1)[0]
 	before := claim.DeepCopy()
 	claim.Spec.Taints = []corev1.Taint{{Key: "a", Effect: corev1.TaintEffectNoSchedule}}
@@ -100,15 +100,15 @@ func TestFM_B15_ClaimsAreImmutable(t *testing.T) {
 // FM B16: somebody takes the label of the pool off a node; the node stays.
 func TestFM_B16_PoolLabelIsRemoved(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	f.pool("")
 	f.deploy("inflate", 1)
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	claim := f.ready(1)[0]
 	patch(f, f.nodeOf(&claim), func(n *corev1.Node) { delete(n.Labels, karpv1.LabelNodePool) })
-	f.stays(10*time.Second, "the claim", func() (bool, string) {
+	f.checkStays(10*time.Second, "the claim", func() (bool, string) {
 		c := f.claims()
-		return len(c) == 1 && !deleting(&c[0]), sayConditions(c)
+		return len(c) == 1 && !isDeleting(&c[0]), sayConditions(c)
 	})
 	patch(f, f.nodeOf(&claim), func(n *corev1.Node) { n.Labels[karpv1.LabelNodePool] = f.name })
 }
@@ -116,24 +116,24 @@ func TestFM_B16_PoolLabelIsRemoved(t *testing.T) {
 // FM B17: the kubelet of a node that was deleted registers it again. The claim does not come back to life.
 func TestFM_B17_NodeIsDeletedAndRegistersAgain(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	f.nodeFault(fakenode.Fault{Rejoin: true})
 	f.pool("")
 	f.deploy("inflate", 1)
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	claim := f.ready(1)[0]
 	f.remove(f.nodeOf(&claim))
-	f.gone(&claim)
-	f.running("inflate", 1)
+	f.waitUntilGone(&claim)
+	f.waitForRunningPods("inflate", 1)
 }
 
 // FM B12: the volume driver registers late; pods without volumes do not wait for it.
 func TestFM_B12_VolumeDriverIsLate(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	f.nodeFault(fakenode.Fault{CSINodeLate: 10 * time.Second})
 	f.pool("")
 	f.deploy("inflate", 1)
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	f.ready(1)
 }

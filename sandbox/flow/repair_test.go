@@ -21,10 +21,10 @@ import (
 // now. Its pod leaves, waits, and runs there again: no node is launched meanwhile.
 func TestV15_35_ARebootRunsToItsEnd(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	f.pool("", types("m5.large"))
-	f.deploy("inflate", 1, requests("500m", "512Mi"))
-	f.running("inflate", 1)
+	f := newFlow(t, disturbsNone)
+	f.pool("", onlyTypes("m5.large"))
+	f.deploy("inflate", 1, withRequests("500m", "512Mi"))
+	f.waitForRunningPods("inflate", 1)
 	claim := f.ready(1)[0]
 	before := f.nodes()[0].Status.NodeInfo.BootID
 	f.requestReboot(&claim)
@@ -36,7 +36,7 @@ func TestV15_35_ARebootRunsToItsEnd(t *testing.T) {
 		return found != nil && found.Status == metav1.ConditionFalse && found.Reason == reboot.Over
 	})
 	f.ready(1)
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	n := f.nodes()[0]
 	if n.Status.NodeInfo.BootID == before || n.Labels[karpv1.LabelInitialized] != "true" {
 		t.Errorf("boot %s, labels %v", n.Status.NodeInfo.BootID, n.Labels)
@@ -46,7 +46,7 @@ func TestV15_35_ARebootRunsToItsEnd(t *testing.T) {
 			t.Error("the taint is still there")
 		}
 	}
-	f.unheld()
+	f.waitUntilReleased()
 }
 
 // V15-25, V15-27, V15-29, V15-67, LC-17, LC-41, LC-42, LC-43: while all nodes of a pool are called unhealthy by their monitoring
@@ -54,8 +54,8 @@ func TestV15_35_ARebootRunsToItsEnd(t *testing.T) {
 // one goes. Conditions have to last half an hour, so the nodes are made older than they are.
 func TestV15_27_AnUnhealthyNodeIsReplaced(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, alone)
-	f.down()
+	f := newFlow(t, exclusive)
+	f.stopController()
 	own, err := f.world.RunController(f.Context(), world.ControllerOptions{
 		Binary: binary, Proxied: true, Restart: true, Log: f.name + ".log", Flags: []string{"--log-level=debug", "--feature-gates=NodeRepair=true"},
 	})
@@ -68,20 +68,20 @@ func TestV15_27_AnUnhealthyNodeIsReplaced(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	f.pool("", types("m5.large"))
-	f.deploy("inflate", 2, requests("1500m", "2Gi"))
-	f.running("inflate", 2)
+	f.pool("", onlyTypes("m5.large"))
+	f.deploy("inflate", 2, withRequests("1500m", "2Gi"))
+	f.waitForRunningPods("inflate", 2)
 	both := f.ready(2)
 	for i := range both {
-		f.sicken(both[i].Status.NodeName, "KernelReady")
+		f.setUnhealthyCondition(both[i].Status.NodeName, "KernelReady")
 	}
 	old, other := both[0], both[1]
 	f.event("Node", old.Status.NodeName, "NodeRepairBlocked", "")
 	f.event("NodeClaim", old.Name, "NodeRepairBlocked", "")
 	f.event("NodePool", f.name, "NodeRepairBlocked", "")
-	f.heal(f.nodeOf(&other), "KernelReady")
+	f.removeNodeCondition(f.nodeOf(&other), "KernelReady")
 	f.claim("takes the place of the sick node's", func(c *karpv1.NodeClaim) bool { return c.Name != old.Name && c.Name != other.Name })
-	f.await(soon, "the claim of the sick node goes", func() (bool, string) {
+	f.waitUntil(soon, "the claim of the sick node goes", func() (bool, string) {
 		for _, c := range f.claims() {
 			if c.Name == old.Name && c.DeletionTimestamp == nil {
 				return false, sayConditions([]karpv1.NodeClaim{c})
@@ -93,30 +93,30 @@ func TestV15_27_AnUnhealthyNodeIsReplaced(t *testing.T) {
 		return true, ""
 	})
 	if !slices.ContainsFunc(f.claims(), func(c karpv1.NodeClaim) bool {
-		return c.Name != old.Name && c.Name != other.Name && is(karpv1.ConditionInitialized)(&c)
+		return c.Name != old.Name && c.Name != other.Name && hasCondition(karpv1.ConditionInitialized)(&c)
 	}) {
 		t.Error("the sick node went before another was up")
 	}
 	f.ready(2)
-	f.running("inflate", 2)
-	if !f.logged("selected repair policy", "KernelReady") {
+	f.waitForRunningPods("inflate", 2)
+	if !f.hasLogged("selected repair policy", "KernelReady") {
 		t.Error("the log does not say why")
 	}
 }
 
-// heal takes a condition of a node away.
-func (f *flow) heal(n *corev1.Node, kind corev1.NodeConditionType) {
+// removeNodeCondition takes a condition of a node away.
+func (f *flow) removeNodeCondition(n *corev1.Node, kind corev1.NodeConditionType) {
 	f.Helper()
 	before := n.DeepCopy()
 	n.Status.Conditions = slices.DeleteFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == kind })
 	if err := f.kube.Status().Patch(f.Context(), n, client.MergeFrom(before)); err != nil {
 		f.Fatal(err)
 	}
-	f.knows(n)
+	f.waitForCache(n)
 }
 
-// sicken gives a node a condition that has been so for an hour, and makes the node older than that.
-func (f *flow) sicken(name string, kind corev1.NodeConditionType) {
+// setUnhealthyCondition gives a node a condition that has been so for an hour, and makes the node older than that.
+func (f *flow) setUnhealthyCondition(name string, kind corev1.NodeConditionType) {
 	f.Helper()
 	info, _ := runtime.SerializerInfoForMediaType(clientgoscheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
 	err := f.world.ControlPlane.Rewrite(f.Context(), "/registry/minions/"+name, func(stored []byte) ([]byte, error) {
@@ -148,5 +148,5 @@ func (f *flow) requestReboot(claim *karpv1.NodeClaim) {
 	if err := f.kube.Status().Patch(f.Context(), claim, client.MergeFrom(old)); err != nil {
 		f.Fatal(err)
 	}
-	f.knows(claim)
+	f.waitForCache(claim)
 }

@@ -22,8 +22,8 @@ import (
 
 const reservedZone = "eu-west-1a"
 
-// reservation gives the account a reservation of m5.large that only the class of the test selects.
-func (f *flow) reservation(slots int, change ...func(*awsemu.CapacityReservation)) string {
+// createReservation gives the account a reservation of m5.large that only the class of the test selects.
+func (f *flow) createReservation(slots int, change ...func(*awsemu.CapacityReservation)) string {
 	f.Helper()
 	r := &awsemu.CapacityReservation{
 		ID: fmt.Sprintf("cr-%x", f.name), InstanceType: "m5.large", Zone: reservedZone, Total: slots, Available: slots, Tags: map[string]string{"flow": f.name},
@@ -35,7 +35,7 @@ func (f *flow) reservation(slots int, change ...func(*awsemu.CapacityReservation
 	patch(f, f.classNow(), func(c *awsv1.EC2NodeClass) {
 		c.Spec.CapacityReservationSelectorTerms = []awsv1.CapacityReservationSelectorTerm{{Tags: awsv1.Tags{"flow": f.name}}}
 	})
-	f.await(soon, "the class shows the reservation", func() (bool, string) {
+	f.waitUntil(soon, "the class shows the reservation", func() (bool, string) {
 		found := f.classNow().Status.CapacityReservations
 		return len(found) == 1 && found[0].ID == r.ID, fmt.Sprint(found)
 	})
@@ -58,20 +58,20 @@ func (f *flow) putReservation(r *awsemu.CapacityReservation) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.aws(http.MethodPut, "reservations", string(body))
+	f.callControlAPI(http.MethodPut, "reservations", string(body))
 }
 
 // reservationEnds says when a reservation of the test is over.
 func (f *flow) reservationEnds(id string, in time.Duration) {
 	f.Helper()
-	f.aws(http.MethodPut, "reservations", fmt.Sprintf(`[{"id":%q,"end":%q}]`, id, time.Now().Add(in).UTC().Format(time.RFC3339)))
+	f.callControlAPI(http.MethodPut, "reservations", fmt.Sprintf(`[{"id":%q,"end":%q}]`, id, time.Now().Add(in).UTC().Format(time.RFC3339)))
 }
 
 // mayUse lets a pool have m5.large of some capacity types.
 func mayUse(capacityTypes ...string) func(*karpv1.NodePool) {
 	return func(p *karpv1.NodePool) {
-		types("m5.large")(p)
-		require(karpv1.LabelCapacityType, corev1.NodeSelectorOpIn, capacityTypes...)(p)
+		onlyTypes("m5.large")(p)
+		withRequirement(karpv1.LabelCapacityType, corev1.NodeSelectorOpIn, capacityTypes...)(p)
 	}
 }
 
@@ -80,13 +80,13 @@ var (
 	reservedOnly  = mayUse(karpv1.CapacityTypeReserved)
 )
 
-// inside returns the claims that run in a reservation, and the others. It fails if a claim, its Node and its instance do
+// splitByReservation returns the claims that run in a reservation, and the others. It fails if a claim, its Node and its instance do
 // not say the same.
-func (f *flow) inside(id string, claims []karpv1.NodeClaim) (inside, outside []karpv1.NodeClaim) {
+func (f *flow) splitByReservation(id string, claims []karpv1.NodeClaim) (inside, outside []karpv1.NodeClaim) {
 	f.Helper()
 	for _, c := range claims {
 		var i awsemu.Instance
-		f.decodeLoosely(f.aws(http.MethodGet, "instances/"+instanceOf(&c), ""), &i)
+		f.decodeLoosely(f.callControlAPI(http.MethodGet, "instances/"+instanceOf(&c), ""), &i)
 		want := karpv1.CapacityTypeOnDemand
 		if i.Reservation == id {
 			want = karpv1.CapacityTypeReserved
@@ -119,14 +119,14 @@ func (f *flow) slotsAreFree() {
 // nodes and one on demand. The pool allows no spot. When the reservation is over the nodes stay: they are relabelled.
 func TestSC_47_AReservationIsUsedFirst(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	id := f.reservation(2)
-	f.deploy("inflate", 3, apart("inflate"))
-	f.unschedulable(3)
-	f.pool("", reservedFirst, pace("0"))
-	f.running("inflate", 3)
+	f := newFlow(t, disturbsNone)
+	id := f.createReservation(2)
+	f.deploy("inflate", 3, onePerNode("inflate"))
+	f.waitForUnschedulable(3)
+	f.pool("", reservedFirst, withBudget("0"))
+	f.waitForRunningPods("inflate", 3)
 	before := f.ready(3)
-	inside, outside := f.inside(id, before)
+	inside, outside := f.splitByReservation(id, before)
 	if len(inside) != 2 || len(outside) != 1 {
 		t.Errorf("%d nodes run in the reservation of two slots and %d outside, want 2 and 1", len(inside), len(outside))
 	}
@@ -142,7 +142,7 @@ func TestSC_47_AReservationIsUsedFirst(t *testing.T) {
 	f.slotsAreFree()
 
 	f.reservationEnds(id, -time.Second)
-	f.await(later, "all claims and nodes are on-demand and of no reservation", func() (bool, string) {
+	f.waitUntil(later, "all claims and nodes are on-demand and of no reservation", func() (bool, string) {
 		for _, c := range f.claims() {
 			for _, labels := range []map[string]string{c.Labels, f.nodeOf(&c).Labels} {
 				if labels[karpv1.LabelCapacityType] != karpv1.CapacityTypeOnDemand || labels[awsv1.LabelCapacityReservationID] != "" {
@@ -163,21 +163,21 @@ func TestSC_47_AReservationIsUsedFirst(t *testing.T) {
 // free is used.
 func TestV15_45_APodWaitsForASlot(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	id := f.reservation(1)
+	f := newFlow(t, disturbsNone)
+	id := f.createReservation(1)
 	f.pool("", reservedOnly, emptyAfter("1s"))
 	first := f.deploy("first", 1)
-	f.running("first", 1)
+	f.waitForRunningPods("first", 1)
 	f.ready(1)
 	f.deploy("second", 1, func(p *corev1.PodTemplateSpec) { // whose node is no use to the first
 		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
 			TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "first"}},
 		}}}}
 	})
-	f.unschedulable(1)
-	f.stays(15*time.Second, "the pod waits, and no claim is made for it", func() (bool, string) { return len(f.claims()) == 1, sayConditions(f.claims()) })
+	f.waitForUnschedulable(1)
+	f.checkStays(15*time.Second, "the pod waits, and no claim is made for it", func() (bool, string) { return len(f.claims()) == 1, sayConditions(f.claims()) })
 	f.scale(first, 0)
-	f.running("second", 1, later)
+	f.waitForRunningPods("second", 1, later)
 	f.claim("has the slot", func(c *karpv1.NodeClaim) bool {
 		return c.DeletionTimestamp == nil && c.Labels[awsv1.LabelCapacityReservationID] == id
 	})
@@ -188,21 +188,21 @@ func TestV15_45_APodWaitsForASlot(t *testing.T) {
 // its pod keeps running, and an event says what is missing. With a second slot it is replaced.
 func TestFM_F11_AFullReservationBlocksDrift(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	id := f.reservation(1)
-	pool := f.pool("", reservedOnly, pace("1"))
+	f := newFlow(t, disturbsNone)
+	id := f.createReservation(1)
+	pool := f.pool("", reservedOnly, withBudget("1"))
 	f.deploy("inflate", 1)
-	pod := f.running("inflate", 1)[0]
+	pod := f.waitForRunningPods("inflate", 1)[0]
 	old := f.ready(1)[0]
-	f.become(pool, gold)
-	f.claim("is drifted", is(karpv1.ConditionDrifted))
+	f.patchPool(pool, withGoldLabel)
+	f.claim("is drifted", hasCondition(karpv1.ConditionDrifted))
 	f.event("NodeClaim", old.Name, "DisruptionBlocked", "")
-	if now := f.running("inflate", 1)[0]; now.UID != pod.UID || len(f.claims()) != 1 {
+	if now := f.waitForRunningPods("inflate", 1)[0]; now.UID != pod.UID || len(f.claims()) != 1 {
 		t.Errorf("the node was disrupted although nothing can replace it: %s", sayConditions(f.claims()))
 	}
-	f.aws(http.MethodPut, "reservations", fmt.Sprintf(`[{"id":%q,"total":2,"available":1}]`, id))
-	f.gone(&old, later)
-	f.running("inflate", 1)
+	f.callControlAPI(http.MethodPut, "reservations", fmt.Sprintf(`[{"id":%q,"total":2,"available":1}]`, id))
+	f.waitUntilGone(&old, later)
+	f.waitForRunningPods("inflate", 1)
 	f.slotsAreFree()
 }
 
@@ -210,19 +210,19 @@ func TestFM_F11_AFullReservationBlocksDrift(t *testing.T) {
 // again, and the pod runs on demand.
 func TestS_047_AnInterruptibleReservationIsTakenBack(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	id := f.reservation(2, func(r *awsemu.CapacityReservation) { r.Interruptible, r.Source = true, "cr-0123456789" })
+	f := newFlow(t, disturbsNone)
+	id := f.createReservation(2, func(r *awsemu.CapacityReservation) { r.Interruptible, r.Source = true, "cr-0123456789" })
 	f.pool("", reservedFirst)
 	f.deploy("inflate", 1, stopsAfter(1))
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	old := f.ready(1)[0]
-	if inside, _ := f.inside(id, []karpv1.NodeClaim{old}); len(inside) != 1 || old.Labels[awsv1.LabelCapacityReservationInterrupt] != "true" {
+	if inside, _ := f.splitByReservation(id, []karpv1.NodeClaim{old}); len(inside) != 1 || old.Labels[awsv1.LabelCapacityReservationInterrupt] != "true" {
 		t.Errorf("%s has labels %v, want a node of the reservation that can be interrupted", old.Name, old.Labels)
 	}
-	f.aws(http.MethodPost, "reservation-interrupt", fmt.Sprintf(`{"instance":%q,"notice":"60s"}`, instanceOf(&old)))
+	f.callControlAPI(http.MethodPost, "reservation-interrupt", fmt.Sprintf(`{"instance":%q,"notice":"60s"}`, instanceOf(&old)))
 	f.event("NodeClaim", old.Name, "CapacityReservationInstanceInterrupted", "")
-	f.gone(&old)
-	f.running("inflate", 1)
+	f.waitUntilGone(&old)
+	f.waitForRunningPods("inflate", 1)
 	if next := f.ready(1)[0]; next.Labels[karpv1.LabelCapacityType] != karpv1.CapacityTypeOnDemand {
 		t.Errorf("the successor is %s, want on-demand: the reservation is being taken back", next.Labels[karpv1.LabelCapacityType])
 	}
@@ -232,22 +232,22 @@ func TestS_047_AnInterruptibleReservationIsTakenBack(t *testing.T) {
 // demand.
 func TestFM_F09_ACapacityBlockIsLeftBeforeItEnds(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	id := f.reservation(2, func(r *awsemu.CapacityReservation) { r.Type, r.End = "capacity-block", time.Now().Add(24*time.Hour) })
+	f := newFlow(t, disturbsNone)
+	id := f.createReservation(2, func(r *awsemu.CapacityReservation) { r.Type, r.End = "capacity-block", time.Now().Add(24*time.Hour) })
 	f.pool("", reservedFirst)
 	f.deploy("inflate", 1, stopsAfter(1))
-	pod := f.running("inflate", 1)[0]
+	pod := f.waitForRunningPods("inflate", 1)[0]
 	old := f.ready(1)[0]
-	if inside, _ := f.inside(id, []karpv1.NodeClaim{old}); len(inside) != 1 || old.Labels[awsv1.LabelCapacityReservationType] != "capacity-block" {
+	if inside, _ := f.splitByReservation(id, []karpv1.NodeClaim{old}); len(inside) != 1 || old.Labels[awsv1.LabelCapacityReservationType] != "capacity-block" {
 		t.Errorf("%s has labels %v, want a node of the capacity block", old.Name, old.Labels)
 	}
 	f.reservationEnds(id, 35*time.Minute)
 	f.event("NodeClaim", old.Name, "DisruptionTerminating", "CapacityBlockExpired: capacity block "+id, later)
 	f.event("Pod", pod.Name, "Evicted", "")
-	f.gone(&old)
-	f.running("inflate", 1)
+	f.waitUntilGone(&old)
+	f.waitForRunningPods("inflate", 1)
 	next := f.ready(1)[0]
-	if _, outside := f.inside(id, []karpv1.NodeClaim{next}); len(outside) != 1 {
+	if _, outside := f.splitByReservation(id, []karpv1.NodeClaim{next}); len(outside) != 1 {
 		t.Errorf("%s was launched into the capacity block that ends", next.Name)
 	}
 }
@@ -256,19 +256,19 @@ func TestFM_F09_ACapacityBlockIsLeftBeforeItEnds(t *testing.T) {
 // Provisioning and disruption never both take it: no launch is refused for want of a slot.
 func TestSC_45_ProvisioningAndDisruptionTakeNoSlotTwice(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	id := f.reservation(3)
-	pool := f.pool("", reservedFirst, pace("100%"))
-	d := f.deploy("inflate", 2, apart("inflate"))
-	f.running("inflate", 2)
+	f := newFlow(t, disturbsNone)
+	id := f.createReservation(3)
+	pool := f.pool("", reservedFirst, withBudget("100%"))
+	d := f.deploy("inflate", 2, onePerNode("inflate"))
+	f.waitForRunningPods("inflate", 2)
 	before := f.ready(2)
-	f.become(pool, func(p *karpv1.NodePool) { p.Spec.Template.ObjectMeta.Labels = map[string]string{"tier": "gold"} })
+	f.patchPool(pool, func(p *karpv1.NodePool) { p.Spec.Template.ObjectMeta.Labels = map[string]string{"tier": "gold"} })
 	patch(f, d, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(4)) })
 	for i := range before {
-		f.gone(&before[i], later)
+		f.waitUntilGone(&before[i], later)
 	}
-	f.running("inflate", 4, later)
-	inside, _ := f.inside(id, f.ready(4))
+	f.waitForRunningPods("inflate", 4, later)
+	inside, _ := f.splitByReservation(id, f.ready(4))
 	if len(inside) > 3 {
 		t.Errorf("%d nodes run in a reservation of three slots", len(inside))
 	}
@@ -279,18 +279,18 @@ func TestSC_45_ProvisioningAndDisruptionTakeNoSlotTwice(t *testing.T) {
 // than the limit allows.
 func TestFM_M02_AStaticPoolGrowsWhileItDrifts(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	p := f.pool("", types("m5.large"), fixed(2, "4"), pace("100%"))
+	f := newFlow(t, disturbsNone)
+	p := f.pool("", onlyTypes("m5.large"), withReplicas(2, "4"), withBudget("100%"))
 	f.ready(2)
-	f.become(p, resized(3), func(p *karpv1.NodePool) {
+	f.patchPool(p, setReplicas(3), func(p *karpv1.NodePool) {
 		p.Spec.Template.ObjectMeta.Labels = map[string]string{"example.com/team": "b"}
 	})
 	most := 0
-	f.await(later, "three claims are ready, all as the template now says", func() (bool, string) {
+	f.waitUntil(later, "three claims are ready, all as the template now says", func() (bool, string) {
 		list := f.claims()
 		most = max(most, len(list))
 		done := len(list) == 3 && !slices.ContainsFunc(list, func(c karpv1.NodeClaim) bool {
-			return c.Labels["example.com/team"] != "b" || c.DeletionTimestamp != nil || !is(karpv1.ConditionInitialized)(&c)
+			return c.Labels["example.com/team"] != "b" || c.DeletionTimestamp != nil || !hasCondition(karpv1.ConditionInitialized)(&c)
 		})
 		return done, sayConditions(list)
 	})

@@ -17,42 +17,42 @@ import (
 // once that is allowed. What is seen without the other actions is in sandbox/provider.
 func TestS_129_AnInstanceThatMayNotBeTerminated(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	f.pool("")
 	d := f.deploy("inflate", 1)
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	claim := f.ready(1)[0]
-	calmed := f.disturb()
-	allow := f.forbid("ec2:TerminateInstances", "arn:aws:ec2:"+world.Region+":"+world.Account+":instance/"+instanceOf(&claim))
+	calmed := f.markDisturbed()
+	allow := f.denyAction("ec2:TerminateInstances", "arn:aws:ec2:"+world.Region+":"+world.Account+":instance/"+instanceOf(&claim))
 	f.scale(d, 0)
 	f.remove(&claim)
-	said := f.condition(&claim, karpv1.ConditionInstanceTerminating, metav1.ConditionUnknown, "Unauthorized")
+	said := f.waitForCondition(&claim, karpv1.ConditionInstanceTerminating, metav1.ConditionUnknown, "Unauthorized")
 	if !strings.Contains(said.Message, "ec2:TerminateInstances") {
 		t.Errorf("the claim says %q", said.Message)
 	}
 	allow()
 	calmed()
-	f.gone(&claim, later)
+	f.waitUntilGone(&claim, later)
 }
 
-// allow gives the controller's role a right beside those of the guide, until the test ends: that of a user whose
+// allowAction gives the controller's role a right beside those of the guide, until the test ends: that of a user whose
 // installation has other names.
-func (f *flow) allow(action, resource string) {
+func (f *flow) allowAction(action, resource string) {
 	f.Helper()
-	f.statement("with-"+f.name, "Allow", action, resource)
+	f.putRoleStatement("with-"+f.name, "Allow", action, resource)
 }
 
-// forbid adds a statement to the policies of the controller's role that denies it an action on a resource, until the test
+// denyAction adds a statement to the policies of the controller's role that denies it an action on a resource, until the test
 // ends or it is taken back.
-func (f *flow) forbid(action, resource string) (takeBack func()) {
+func (f *flow) denyAction(action, resource string) (takeBack func()) {
 	f.Helper()
-	return f.statement("without-"+f.name, "Deny", action, resource)
+	return f.putRoleStatement("without-"+f.name, "Deny", action, resource)
 }
 
-// statement is an inline policy of the controller's role.
-func (f *flow) statement(policy, effect, action, resource string) (takeBack func()) {
+// putRoleStatement is an inline policy of the controller's role.
+func (f *flow) putRoleStatement(policy, effect, action, resource string) (takeBack func()) {
 	f.Helper()
-	client, role, name := iam.NewFromConfig(f.account()), new(world.ControllerRole), &policy
+	client, role, name := iam.NewFromConfig(f.awsConfigOfUser()), new(world.ControllerRole), &policy
 	if _, err := client.PutRolePolicy(f.Context(), &iam.PutRolePolicyInput{
 		RoleName: role, PolicyName: name,
 		PolicyDocument: new(fmt.Sprintf(`{"Version":"2012-10-17","Statement":[{"Effect":%q,"Action":%q,"Resource":%q}]}`, effect, action, resource)),

@@ -19,8 +19,8 @@ import (
 	"github.com/dovetail-sh/dovetail/sandbox/world"
 )
 
-// seed reads an object of examples/seeds and gives it a name of the test. All else stays as users wrote it.
-func (f *flow) seed(file, name, suffix string) *unstructured.Unstructured {
+// readSeed reads an object of examples/seeds and gives it a name of the test. All else stays as users wrote it.
+func (f *flow) readSeed(file, name, suffix string) *unstructured.Unstructured {
 	f.Helper()
 	all, err := kubectl.ReadFolder(filepath.Join("..", "..", "examples", "seeds"))
 	if err != nil {
@@ -36,8 +36,8 @@ func (f *flow) seed(file, name, suffix string) *unstructured.Unstructured {
 	return nil
 }
 
-// uses has a pool use a class of the test.
-func (f *flow) uses(pool *unstructured.Unstructured, class string) *unstructured.Unstructured {
+// useClass has a pool use a class of the test.
+func (f *flow) useClass(pool *unstructured.Unstructured, class string) *unstructured.Unstructured {
 	f.Helper()
 	if err := unstructured.SetNestedField(pool.Object, class, "spec", "template", "spec", "nodeClassRef", "name"); err != nil {
 		f.Fatal(err)
@@ -50,9 +50,9 @@ func (f *flow) uses(pool *unstructured.Unstructured, class string) *unstructured
 func TestS_055_PoolsOfTheSeeds(t *testing.T) {
 	t.Parallel()
 	tolerate := func(key, value string, effect corev1.TaintEffect) func(*corev1.PodTemplateSpec) {
-		return tolerates(corev1.Toleration{Key: key, Operator: corev1.TolerationOpEqual, Value: value, Effect: effect})
+		return withTolerations(corev1.Toleration{Key: key, Operator: corev1.TolerationOpEqual, Value: value, Effect: effect})
 	}
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	f.classReady()
 	rows := map[string]struct {
 		file, name string
@@ -83,15 +83,15 @@ func TestS_055_PoolsOfTheSeeds(t *testing.T) {
 		"critical": {file: "s-090.yaml", name: "critical", types: []string{"m5.large", "m5.xlarge"}, onDemand: true, cpu: 100},
 	}
 	for name, row := range rows {
-		f.create(f.uses(f.seed(row.file, row.name, "-"+name), f.name))
-		change := []func(*corev1.PodTemplateSpec){requests("500m", "512Mi"), selects(append(row.labels, karpv1.LabelNodePool, f.name+"-"+name)...)}
+		f.create(f.useClass(f.readSeed(row.file, row.name, "-"+name), f.name))
+		change := []func(*corev1.PodTemplateSpec){withRequests("500m", "512Mi"), withNodeSelector(append(row.labels, karpv1.LabelNodePool, f.name+"-"+name)...)}
 		if row.tolerate != nil {
 			change = append(change, row.tolerate)
 		}
 		f.deploy(name, 1, change...)
 	}
 	for name, row := range rows {
-		f.running(name, 1)
+		f.waitForRunningPods(name, 1)
 		claim := f.claims(f.name + "-" + name)[0]
 		got, kind := claim.Labels[corev1.LabelInstanceTypeStable], claim.Labels[karpv1.LabelCapacityType]
 		if !slices.ContainsFunc(row.types, func(begin string) bool { return strings.HasPrefix(got, begin) }) {
@@ -104,7 +104,7 @@ func TestS_055_PoolsOfTheSeeds(t *testing.T) {
 			t.Errorf("pool %s expires after %s, want %s", name, claim.Spec.ExpireAfter, row.expires)
 		}
 		pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: f.name + "-" + name}}
-		f.condition(pool, karpv1.ConditionReady, metav1.ConditionTrue, "")
+		f.waitForCondition(pool, karpv1.ConditionReady, metav1.ConditionTrue, "")
 		if limit := pool.Spec.Limits["cpu"]; limit.Value() != row.cpu {
 			t.Errorf("pool %s has limit %s, want %d", name, limit.String(), row.cpu)
 		}
@@ -120,8 +120,8 @@ func TestS_055_PoolsOfTheSeeds(t *testing.T) {
 // class says.
 func TestS_057_TheClassOfTheLab(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	client := ec2.NewFromConfig(f.account())
+	f := newFlow(t, disturbsNone)
+	client := ec2.NewFromConfig(f.awsConfigOfUser())
 	subnets, err := client.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{})
 	if err != nil {
 		t.Fatal(err)
@@ -136,12 +136,12 @@ func TestS_057_TheClassOfTheLab(t *testing.T) {
 	if _, err := client.CreateTags(t.Context(), &ec2.CreateTagsInput{Resources: append(tagged, group), Tags: eksctl}); err != nil {
 		t.Fatal(err)
 	}
-	f.allow("iam:PassRole", "arn:aws:iam::"+world.Account+":role/KarpenterNodeInstanceRole") // as the nodes of the lab have
-	class := f.seed("s-076-077.yaml", "default", "-lab")
+	f.allowAction("iam:PassRole", "arn:aws:iam::"+world.Account+":role/KarpenterNodeInstanceRole") // as the nodes of the lab have
+	class := f.readSeed("s-076-077.yaml", "default", "-lab")
 	f.create(class)
 	f.Cleanup(func() { f.remove(class) })
-	f.create(f.uses(f.seed("s-075.yaml", "default", ""), class.GetName()))
-	inflate := f.seed("s-078.yaml", "inflate", "")
+	f.create(f.useClass(f.readSeed("s-075.yaml", "default", ""), class.GetName()))
+	inflate := f.readSeed("s-078.yaml", "inflate", "")
 	inflate.SetName("inflate")
 	inflate.SetNamespace(f.namespace)
 	if err := unstructured.SetNestedStringMap(inflate.Object, map[string]string{karpv1.LabelNodePool: f.name}, "spec", "template", "spec", "nodeSelector"); err != nil {
@@ -153,10 +153,10 @@ func TestS_057_TheClassOfTheLab(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 
 	found := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: class.GetName()}}
-	f.condition(found, karpv1.ConditionReady, metav1.ConditionTrue, "")
+	f.waitForCondition(found, karpv1.ConditionReady, metav1.ConditionTrue, "")
 	var ids []string
 	for _, s := range found.Status.Subnets {
 		ids = append(ids, s.ID)
@@ -166,7 +166,7 @@ func TestS_057_TheClassOfTheLab(t *testing.T) {
 	if !slices.Equal(ids, tagged) || len(found.Status.SecurityGroups) != 1 || found.Status.SecurityGroups[0].ID != group {
 		t.Errorf("the class found subnets %v and groups %v, want %v and %s", ids, found.Status.SecurityGroups, tagged, group)
 	}
-	i := f.instances()[0]
+	i := f.liveInstances()[0]
 	for key, want := range map[string]string{"Name": world.Cluster + "-node", "Environment": "lab", "ManagedBy": "autoscaler"} {
 		if i.Tags[key] != want {
 			t.Errorf("tag %s is %q, want %q", key, i.Tags[key], want)
@@ -215,14 +215,14 @@ func (f *flow) launchedWith(client *ec2.Client, group string) {
 // holds them costs less.
 func TestS_031_OneNodeIsCheaperThanThree(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	f.deploy("api", 1, requests("500m", "1Gi"))
-	f.deploy("worker", 1, requests("200m", "512Mi"))
-	f.deploy("cron", 1, requests("100m", "256Mi"))
-	f.unschedulable(3)
-	f.pool("", types("t4g.small", "t4g.medium", "t4g.large", "m6g.large"))
+	f := newFlow(t, disturbsNone)
+	f.deploy("api", 1, withRequests("500m", "1Gi"))
+	f.deploy("worker", 1, withRequests("200m", "512Mi"))
+	f.deploy("cron", 1, withRequests("100m", "256Mi"))
+	f.waitForUnschedulable(3)
+	f.pool("", onlyTypes("t4g.small", "t4g.medium", "t4g.large", "m6g.large"))
 	for _, name := range []string{"api", "worker", "cron"} {
-		f.running(name, 1)
+		f.waitForRunningPods(name, 1)
 	}
 	claim := f.ready(1)[0]
 	if got := claim.Labels[corev1.LabelInstanceTypeStable]; got != "t4g.medium" {

@@ -13,17 +13,17 @@ import (
 // back.
 func TestControllerIsKilledAtAStepAndComesBack(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, crash)
+	f := newFlow(t, killsController)
 	starts := f.controller.Starts()
 	fired := f.killAt(apiproxy.Match{Verb: "patch", Resource: "nodepools*", Name: f.name}, apiproxy.BeforeAnswer)
 	first := f.pool("")
-	f.struck(fired)
-	f.condition(first, karpv1.ConditionValidationSucceeded, metav1.ConditionTrue, "")
+	f.waitUntilKilled(fired)
+	f.waitForCondition(first, karpv1.ConditionValidationSucceeded, metav1.ConditionTrue, "")
 	second := f.pool("-b")
-	f.condition(second, karpv1.ConditionValidationSucceeded, metav1.ConditionTrue, "")
+	f.waitForCondition(second, karpv1.ConditionValidationSucceeded, metav1.ConditionTrue, "")
 	if now := f.controller.Starts(); now <= starts {
 		t.Errorf("the controller was started %d times before and after", now)
 	}
 	f.deploy("inflate", 1)
-	f.running("inflate", 1, restartLimit)
+	f.waitForRunningPods("inflate", 1, restartLimit)
 }

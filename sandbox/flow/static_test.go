@@ -17,15 +17,15 @@ import (
 // staticPools lets pools have a fixed size.
 const staticPools = "--feature-gates=StaticCapacity=true"
 
-// fixed gives a pool a size and a limit.
-func fixed(replicas int64, limit string) func(*karpv1.NodePool) {
+// withReplicas gives a pool a size and a limit.
+func withReplicas(replicas int64, limit string) func(*karpv1.NodePool) {
 	return func(p *karpv1.NodePool) {
 		p.Spec.Replicas, p.Spec.Limits = &replicas, corev1.ResourceList{karpv1.LimitNodes: resource.MustParse(limit)}
 		p.Spec.Disruption = karpv1.Disruption{}
 	}
 }
 
-func resized(replicas int64) func(*karpv1.NodePool) {
+func setReplicas(replicas int64) func(*karpv1.NodePool) {
 	return func(p *karpv1.NodePool) { p.Spec.Replicas = &replicas }
 }
 
@@ -33,8 +33,8 @@ func resized(replicas int64) func(*karpv1.NodePool) {
 // has more claims than its limit.
 func TestLC46_APoolOfFixedSize(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	p := f.pool("", types("m5.large"), fixed(3, "4"))
+	f := newFlow(t, disturbsNone)
+	p := f.pool("", onlyTypes("m5.large"), withReplicas(3, "4"))
 	within := func() {
 		if n := len(f.claims()); n > 4 {
 			t.Errorf("%d claims, the limit is 4", n)
@@ -42,15 +42,15 @@ func TestLC46_APoolOfFixedSize(t *testing.T) {
 	}
 	f.ready(3)
 	within()
-	f.become(p, resized(1), func(p *karpv1.NodePool) {
+	f.patchPool(p, setReplicas(1), func(p *karpv1.NodePool) {
 		p.Spec.Template.ObjectMeta.Labels = map[string]string{"example.com/team": "b"}
 	})
-	f.await(soon, "one claim is left, as the template now says", func() (bool, string) {
+	f.waitUntil(soon, "one claim is left, as the template now says", func() (bool, string) {
 		within()
 		list := f.claims()
 		return len(list) == 1 && list[0].Labels["example.com/team"] == "b" && list[0].DeletionTimestamp == nil, sayConditions(list)
 	})
-	f.become(p, resized(3))
+	f.patchPool(p, setReplicas(3))
 	f.ready(3)
 	within()
 }
@@ -59,12 +59,12 @@ func TestLC46_APoolOfFixedSize(t *testing.T) {
 // budget is mended.
 func TestG13_ADrainThatCannotEndSaysWhy(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	f.pool("", types("m5.large"))
-	f.deploy("inflate", 1, requests("500m", "512Mi"))
-	f.running("inflate", 1)
+	f := newFlow(t, disturbsNone)
+	f.pool("", onlyTypes("m5.large"))
+	f.deploy("inflate", 1, withRequests("500m", "512Mi"))
+	f.waitForRunningPods("inflate", 1)
 	claim := f.ready(1)[0]
-	budget := f.budget("inflate", 0)
+	budget := f.createPodDisruptionBudget("inflate", 0)
 	node := f.nodeOf(&claim)
 	f.remove(&claim)
 	const want = "can never allow an eviction: maxUnavailable is 0"
@@ -74,22 +74,22 @@ func TestG13_ADrainThatCannotEndSaysWhy(t *testing.T) {
 	})
 	f.event("Node", node.Name, "FailedDraining", want, soon)
 	f.remove(budget)
-	f.gone(&claim, 2*time.Minute+soon)
+	f.waitUntilGone(&claim, 2*time.Minute+soon)
 }
 
 // FM M01, crash matrix 19: the controller dies while it makes the claims of a pool; in the end there are
 // exactly as many as the pool wants.
 func TestFM_M01_CrashWhileAPoolGrows(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, crash)
+	f := newFlow(t, killsController)
 	fired := f.killAt(apiproxy.Match{Verb: "create", Resource: "nodeclaims", Body: f.name}, apiproxy.BeforeAnswer)
-	f.pool("", types("m5.large"), fixed(4, "6"))
-	f.struck(fired)
-	f.await(restartLimit, "four claims are ready", func() (bool, string) {
+	f.pool("", onlyTypes("m5.large"), withReplicas(4, "6"))
+	f.waitUntilKilled(fired)
+	f.waitUntil(restartLimit, "four claims are ready", func() (bool, string) {
 		list := f.claims()
 		ready := 0
 		for i := range list {
-			if is(karpv1.ConditionInitialized)(&list[i]) {
+			if hasCondition(karpv1.ConditionInitialized)(&list[i]) {
 				ready++
 			}
 		}

@@ -23,12 +23,12 @@ import (
 // "restricted tag", "wrong alias": the API server refuses them, and says which.
 func TestInstall_17_RefusedAtTheDoor(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	for text, spoil := range map[string]func(*awsv1.EC2NodeClass){
 		"karpenter.sh/nodepool": func(c *awsv1.EC2NodeClass) { c.Spec.Tags = map[string]string{"karpenter.sh/nodepool": "x"} },
 		"alias":                 func(c *awsv1.EC2NodeClass) { c.Spec.AMISelectorTerms[0].Alias = "debian@latest" },
 	} {
-		class := f.class(spoil)
+		class := f.createClass(spoil)
 		class.Name = f.name + "-bad"
 		err := f.kube.Create(t.Context(), class)
 		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), text) {
@@ -40,16 +40,16 @@ func TestInstall_17_RefusedAtTheDoor(t *testing.T) {
 // "pod Pending, no node": the event names what each pool lacks; the pool that filters everything says so.
 func TestInstall_17_PodPendingNoNode(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	label := func(p *karpv1.NodePool) { p.Spec.Template.ObjectMeta.Labels = map[string]string{"flow": f.name} }
-	none := f.pool("-none", label, types("m5.large"), func(p *karpv1.NodePool) {
-		require("karpenter.k8s.aws/instance-category", corev1.NodeSelectorOpIn, "c")(p)
+	none := f.pool("-none", label, onlyTypes("m5.large"), func(p *karpv1.NodePool) {
+		withRequirement("karpenter.k8s.aws/instance-category", corev1.NodeSelectorOpIn, "c")(p)
 	})
-	zone := f.pool("-zone", label, require(corev1.LabelTopologyZone, corev1.NodeSelectorOpIn, "eu-west-1a"))
+	zone := f.pool("-zone", label, withRequirement(corev1.LabelTopologyZone, corev1.NodeSelectorOpIn, "eu-west-1a"))
 	for _, pool := range []*karpv1.NodePool{none, zone} { // events are not repeated for some time
-		f.condition(pool, karpv1.ConditionReady, metav1.ConditionTrue, "")
+		f.waitForCondition(pool, karpv1.ConditionReady, metav1.ConditionTrue, "")
 	}
-	f.deploy("inflate", 1, selects("flow", f.name, corev1.LabelTopologyZone, "eu-west-1b"))
+	f.deploy("inflate", 1, withNodeSelector("flow", f.name, corev1.LabelTopologyZone, "eu-west-1b"))
 	f.event("Pod", "inflate", "FailedScheduling", f.name+"-zone")
 	f.event("NodePool", none.Name, "NoCompatibleInstanceTypes", "")
 	if n := len(f.claims()); n > 0 {
@@ -61,41 +61,41 @@ func TestInstall_17_PodPendingNoNode(t *testing.T) {
 // time.
 func TestInstall_17_NodeNeverRegisters(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	mend := f.nodeFault(fakenode.Fault{NeverJoin: true})
 	f.pool("")
 	f.deploy("inflate", 1)
 	claim := f.claim("waits for its node", waitsFor(karpv1.ConditionRegistered, "NodeNotFound"))
-	f.age(claim, karpv1.ConditionRegistered, 16*time.Minute)
-	f.gone(claim)
-	if !f.logged("terminating due to timeout", claim.Name) {
+	f.backdateCondition(claim, karpv1.ConditionRegistered, 16*time.Minute)
+	f.waitUntilGone(claim)
+	if !f.hasLogged("terminating due to timeout", claim.Name) {
 		t.Error("the log does not say that it was a timeout")
 	}
 	mend()
-	f.running("inflate", 1, later)
+	f.waitForRunningPods("inflate", 1, later)
 }
 
 // "node not initialized", LC-11: it is not Ready, and the claim says so.
 func TestInstall_17_NodeNotReady(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	mend := f.nodeFault(fakenode.Fault{NeverReady: true})
 	f.pool("")
 	f.deploy("inflate", 1)
 	f.claim("waits for its node to be Ready", waitsFor(karpv1.ConditionInitialized, "NodeNotReady"))
 	mend()
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 }
 
 // "nodes not removed": do-not-disrupt on a pod of a node with nothing else keeps it, and an event says so.
 func TestInstall_17_NodesNotRemoved(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	f.pool("", emptyAfter("1s"), func(p *karpv1.NodePool) {
 		p.Spec.Disruption.ConsolidationPolicy = karpv1.ConsolidationWhenEmptyOrUnderutilized
 	})
-	f.deploy("inflate", 1, annotated(karpv1.AnnotationDoNotDisrupt, "true"))
-	f.running("inflate", 1)
+	f.deploy("inflate", 1, withAnnotation(karpv1.AnnotationDoNotDisrupt, "true"))
+	f.waitForRunningPods("inflate", 1)
 	claim := f.ready(1)[0]
 	f.event("Node", claim.Status.NodeName, "DisruptionBlocked", "")
 }
@@ -105,11 +105,11 @@ func TestInstall_17_NodesNotRemoved(t *testing.T) {
 // measured by make bench-controller BARS=ice.
 func TestS_004_NextOfferingOfTheSameLaunch(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	f.ice("spot", "c7i.*", "")
-	f.pool("", require(karpv1.LabelCapacityType, corev1.NodeSelectorOpIn, karpv1.CapacityTypeSpot, karpv1.CapacityTypeOnDemand), require("karpenter.k8s.aws/instance-family", corev1.NodeSelectorOpIn, "c7i"))
+	f := newFlow(t, disturbsNone)
+	f.exhaustOfferings("spot", "c7i.*", "")
+	f.pool("", withRequirement(karpv1.LabelCapacityType, corev1.NodeSelectorOpIn, karpv1.CapacityTypeSpot, karpv1.CapacityTypeOnDemand), withRequirement("karpenter.k8s.aws/instance-family", corev1.NodeSelectorOpIn, "c7i"))
 	f.deploy("inflate", 1)
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	calls := f.fleetCalls()
 	if len(calls) < 2 {
 		t.Fatalf("%d calls of CreateFleet, want one for spot and one for on-demand", len(calls))
@@ -136,10 +136,10 @@ func TestS_004_NextOfferingOfTheSameLaunch(t *testing.T) {
 // S-096, S-095: both labels list the nodes.
 func TestS_096_OldAndNewLabel(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	f.pool("")
 	f.deploy("inflate", 1)
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	node := f.nodeOf(&f.ready(1)[0])
 	if node.Labels[karpv1.LabelProvisionerName] != f.name || node.Labels[karpv1.LabelNodePool] != f.name {
 		t.Errorf("labels %v", node.Labels)

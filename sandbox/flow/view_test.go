@@ -55,26 +55,26 @@ func newView(ctx context.Context, config *rest.Config, scheme client.Client, acc
 			return nil, fmt.Errorf("the informer of %T has no store", obj)
 		}
 		if _, err := shared.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-			AddFunc: func(any) { v.mark() }, UpdateFunc: func(any, any) { v.mark() }, DeleteFunc: func(any) { v.mark() },
+			AddFunc: func(any) { v.markChanged() }, UpdateFunc: func(any, any) { v.markChanged() }, DeleteFunc: func(any) { v.markChanged() },
 		}); err != nil {
 			return nil, err
 		}
 		v.stores[fmt.Sprintf("%T", obj)] = shared.GetStore()
 	}
-	running.Go(func() { v.tell(ctx, account) })
+	running.Go(func() { v.notifyWaiters(ctx, account) })
 	return v, nil
 }
 
-// mark notes that something changed.
-func (v *view) mark() {
+// markChanged notes that something changed.
+func (v *view) markChanged() {
 	select {
 	case v.dirty <- struct{}{}:
 	default: // it is noted already
 	}
 }
 
-// tell wakes everybody who waits for a change, with a pause after each.
-func (v *view) tell(ctx context.Context, account *awsemu.Emulator) {
+// notifyWaiters wakes everybody who waits for a change, with a pause after each.
+func (v *view) notifyWaiters(ctx context.Context, account *awsemu.Emulator) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -94,15 +94,15 @@ func (v *view) tell(ctx context.Context, account *awsemu.Emulator) {
 	}
 }
 
-// changed returns a channel that is closed at the next change. Take it before looking.
-func (v *view) changed() <-chan struct{} {
+// nextChange returns a channel that is closed at the next change. Take it before looking.
+func (v *view) nextChange() <-chan struct{} {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.next
 }
 
-// look returns copies of the objects of a kind that a test wants, in the order of the API server.
-func look[T any, P interface {
+// copyObjects returns copies of the objects of a kind that a test wants, in the order of the API server.
+func copyObjects[T any, P interface {
 	*T
 	client.Object
 	DeepCopyInto(*T)
@@ -141,8 +141,8 @@ func (v *view) find(obj client.Object) (found client.Object, known bool) {
 	return found, true
 }
 
-// knows waits until the view has an object as the test wrote it, or something later.
-func (f *flow) knows(obj client.Object) {
+// waitForCache waits until the view has an object as the test wrote it, or something later.
+func (f *flow) waitForCache(obj client.Object) {
 	f.Helper()
 	version := func(o client.Object) uint64 {
 		n, err := strconv.ParseUint(o.GetResourceVersion(), 10, 64)
@@ -151,25 +151,25 @@ func (f *flow) knows(obj client.Object) {
 		}
 		return n
 	}
-	f.sees(obj, "as it was written", func(found client.Object) bool {
+	f.waitForView(obj, "as it was written", func(found client.Object) bool {
 		return found == nil || found.GetUID() != obj.GetUID() || version(found) >= version(obj) // or already removed
 	})
 }
 
-// forgets waits until the view has it that an object is gone, or goes.
-func (f *flow) forgets(obj client.Object) {
+// waitForCacheDeletion waits until the view has it that an object is gone, or goes.
+func (f *flow) waitForCacheDeletion(obj client.Object) {
 	f.Helper()
-	f.sees(obj, "gone", func(found client.Object) bool {
+	f.waitForView(obj, "gone", func(found client.Object) bool {
 		return found == nil || obj.GetUID() != "" && found.GetUID() != obj.GetUID() || found.GetDeletionTimestamp() != nil
 	})
 }
 
-func (f *flow) sees(obj client.Object, what string, holds func(found client.Object) bool) {
+func (f *flow) waitForView(obj client.Object, what string, holds func(found client.Object) bool) {
 	f.Helper()
 	if _, known := f.view.find(obj); !known {
 		return
 	}
-	f.await(soon, fmt.Sprintf("%T %s is seen %s", obj, obj.GetName(), what), func() (bool, string) {
+	f.waitUntil(soon, fmt.Sprintf("%T %s is seen %s", obj, obj.GetName(), what), func() (bool, string) {
 		found, _ := f.view.find(obj)
 		return holds(found), "not yet"
 	})

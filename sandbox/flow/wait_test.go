@@ -21,14 +21,14 @@ import (
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu"
 )
 
-// await looks again whenever something changed, until what it requests holds. The function says how it is
+// waitUntil looks again whenever something changed, until what it requests holds. The function says how it is
 // now, for the message when time is up.
-func (f *flow) await(limit time.Duration, what string, holds func() (ok bool, now string)) {
+func (f *flow) waitUntil(limit time.Duration, what string, holds func() (ok bool, now string)) {
 	f.Helper()
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
 	for {
-		changed := f.view.changed()
+		changed := f.view.nextChange()
 		ok, now := holds()
 		if ok {
 			return
@@ -42,13 +42,13 @@ func (f *flow) await(limit time.Duration, what string, holds func() (ok bool, no
 	}
 }
 
-// stays waits a while and fails if something stops to be so.
-func (f *flow) stays(d time.Duration, what string, is func() (ok bool, now string)) {
+// checkStays waits a while and fails if something stops to be so.
+func (f *flow) checkStays(d time.Duration, what string, is func() (ok bool, now string)) {
 	f.Helper()
 	end := time.NewTimer(d)
 	defer end.Stop()
 	for {
-		changed := f.view.changed()
+		changed := f.view.nextChange()
 		if ok, now := is(); !ok {
 			f.Fatalf("did not stay for %s: %s; now: %s", d, what, now)
 		}
@@ -71,7 +71,7 @@ func (f *flow) list(list client.ObjectList, opts ...client.ListOption) {
 // claims are those of all pools of the test, or of one.
 func (f *flow) claims(pool ...string) []karpv1.NodeClaim {
 	f.Helper()
-	return look(f.view, func(c *karpv1.NodeClaim) bool {
+	return copyObjects(f.view, func(c *karpv1.NodeClaim) bool {
 		name := c.Labels[karpv1.LabelNodePool]
 		return strings.HasPrefix(name, f.name) && (len(pool) == 0 || slices.Contains(pool, name))
 	})
@@ -80,14 +80,14 @@ func (f *flow) claims(pool ...string) []karpv1.NodeClaim {
 // nodes are those of all pools of the test.
 func (f *flow) nodes() []corev1.Node {
 	f.Helper()
-	return look(f.view, func(n *corev1.Node) bool {
+	return copyObjects(f.view, func(n *corev1.Node) bool {
 		name, has := n.Labels[karpv1.LabelNodePool]
 		return has && strings.HasPrefix(name, f.name)
 	})
 }
 
-// instances are those of all pools of the test that are not terminated.
-func (f *flow) instances() []awsemu.InstanceView {
+// liveInstances are those of all pools of the test that are not terminated.
+func (f *flow) liveInstances() []awsemu.InstanceView {
 	return slices.DeleteFunc(f.allInstances(), func(i awsemu.InstanceView) bool { return i.State == "terminated" })
 }
 
@@ -111,16 +111,16 @@ func (f *flow) stateOf(id string) string {
 // pods are those of a Deployment, or of all.
 func (f *flow) pods(app string) []corev1.Pod {
 	f.Helper()
-	return look(f.view, func(p *corev1.Pod) bool {
+	return copyObjects(f.view, func(p *corev1.Pod) bool {
 		return p.Namespace == f.namespace && (app == "" || p.Labels["app"] == app)
 	})
 }
 
-// running waits until a Deployment has so many pods that run, and no other.
-func (f *flow) running(app string, n int, limit ...time.Duration) []corev1.Pod {
+// waitForRunningPods waits until a Deployment has so many pods that run, and no other.
+func (f *flow) waitForRunningPods(app string, n int, limit ...time.Duration) []corev1.Pod {
 	f.Helper()
 	var pods []corev1.Pod
-	f.await(append(limit, soon)[0], fmt.Sprintf("%d pods of %s run", n, app), func() (bool, string) {
+	f.waitUntil(append(limit, soon)[0], fmt.Sprintf("%d pods of %s run", n, app), func() (bool, string) {
 		pods = f.pods(app)
 		up := 0
 		for _, p := range pods {
@@ -137,7 +137,7 @@ func (f *flow) running(app string, n int, limit ...time.Duration) []corev1.Pod {
 func (f *flow) claim(what string, holds func(*karpv1.NodeClaim) bool, limit ...time.Duration) *karpv1.NodeClaim {
 	f.Helper()
 	var found *karpv1.NodeClaim
-	f.await(append(limit, soon)[0], "a NodeClaim that "+what, func() (bool, string) {
+	f.waitUntil(append(limit, soon)[0], "a NodeClaim that "+what, func() (bool, string) {
 		list := f.claims()
 		for i := range list {
 			if holds(&list[i]) {
@@ -154,7 +154,7 @@ func (f *flow) claim(what string, holds func(*karpv1.NodeClaim) bool, limit ...t
 func (f *flow) ready(n int) []karpv1.NodeClaim {
 	f.Helper()
 	var list []karpv1.NodeClaim
-	f.await(soon, fmt.Sprintf("%d NodeClaims, all ready", n), func() (bool, string) {
+	f.waitUntil(soon, fmt.Sprintf("%d NodeClaims, all ready", n), func() (bool, string) {
 		list = f.claims()
 		open := slices.ContainsFunc(list, func(c karpv1.NodeClaim) bool {
 			return c.DeletionTimestamp != nil || !condition.True(c.Status.Conditions, karpv1.ConditionReady)
@@ -164,12 +164,12 @@ func (f *flow) ready(n int) []karpv1.NodeClaim {
 	return list
 }
 
-// gone waits until an object is not there any more.
-func (f *flow) gone(obj client.Object, limit ...time.Duration) {
+// waitUntilGone waits until an object is not there any more.
+func (f *flow) waitUntilGone(obj client.Object, limit ...time.Duration) {
 	f.Helper()
 	key := client.ObjectKeyFromObject(obj)
 	uid := obj.GetUID()
-	f.await(append(limit, soon)[0], fmt.Sprintf("%T %s is gone", obj, key), func() (bool, string) {
+	f.waitUntil(append(limit, soon)[0], fmt.Sprintf("%T %s is gone", obj, key), func() (bool, string) {
 		now, known := f.view.find(obj)
 		if !known {
 			now, _ = obj.DeepCopyObject().(client.Object)
@@ -184,11 +184,11 @@ func (f *flow) gone(obj client.Object, limit ...time.Duration) {
 // nothingLeft waits until the test has neither claims nor nodes nor instances.
 func (f *flow) nothingLeft() {
 	f.Helper()
-	f.await(later, "no claim, node or instance is left", func() (bool, string) {
+	f.waitUntil(later, "no claim, node or instance is left", func() (bool, string) {
 		if claims, nodes := f.claims(), f.nodes(); len(claims)+len(nodes) > 0 {
 			return false, fmt.Sprintf("%d claims, %d nodes", len(claims), len(nodes))
 		}
-		instances := f.instances()
+		instances := f.liveInstances()
 		return len(instances) == 0, fmt.Sprintf("%d instances", len(instances))
 	})
 }
@@ -197,7 +197,7 @@ func (f *flow) nothingLeft() {
 func (f *flow) event(kind, name, reason, text string, limit ...time.Duration) *eventsv1.Event {
 	f.Helper()
 	var found *eventsv1.Event
-	f.await(append(limit, soon)[0], fmt.Sprintf("event %s on %s %s with %q", reason, kind, name, text), func() (bool, string) {
+	f.waitUntil(append(limit, soon)[0], fmt.Sprintf("event %s on %s %s with %q", reason, kind, name, text), func() (bool, string) {
 		list := f.events(kind, name)
 		for i := range list {
 			if list[i].Reason == reason && strings.Contains(list[i].Note, text) {
@@ -213,21 +213,21 @@ func (f *flow) event(kind, name, reason, text string, limit ...time.Duration) *e
 // events of the controller on objects of a kind, and with the beginning of a name.
 func (f *flow) events(kind, name string) []eventsv1.Event {
 	f.Helper()
-	return look(f.view, func(e *eventsv1.Event) bool {
+	return copyObjects(f.view, func(e *eventsv1.Event) bool {
 		return e.ReportingController == "karpenter" && e.Regarding.Kind == kind && strings.HasPrefix(e.Regarding.Name, name) &&
 			(kind != "Pod" || e.Regarding.Namespace == f.namespace)
 	})
 }
 
-// condition waits for a condition of an object of ours.
-func (f *flow) condition(obj client.Object, kind string, status metav1.ConditionStatus, reason string, limit ...time.Duration) *metav1.Condition {
+// waitForCondition waits for a condition of an object of ours.
+func (f *flow) waitForCondition(obj client.Object, kind string, status metav1.ConditionStatus, reason string, limit ...time.Duration) *metav1.Condition {
 	f.Helper()
 	var found *metav1.Condition
-	f.await(append(limit, soon)[0], fmt.Sprintf("%T %s is %s=%s %s", obj, obj.GetName(), kind, status, reason), func() (bool, string) {
+	f.waitUntil(append(limit, soon)[0], fmt.Sprintf("%T %s is %s=%s %s", obj, obj.GetName(), kind, status, reason), func() (bool, string) {
 		if err := f.kube.Get(f.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
 			return false, err.Error()
 		}
-		f.knows(obj)
+		f.waitForCache(obj)
 		found = condition.Find(conditionsOf(obj), kind)
 		if found == nil {
 			return false, "no such condition"
@@ -249,11 +249,11 @@ func conditionsOf(obj client.Object) []metav1.Condition {
 	return nil
 }
 
-// age sets a condition of a claim back in time, and the launch with it, so that a timeout of minutes comes at
+// backdateCondition sets a condition of a claim back in time, and the launch with it, so that a timeout of minutes comes at
 // once: the clock of the registration runs from the later of the two (LC-14).
-func (f *flow) age(c *karpv1.NodeClaim, kind string, by time.Duration) {
+func (f *flow) backdateCondition(c *karpv1.NodeClaim, kind string, by time.Duration) {
 	f.Helper()
-	f.await(soon, "the condition "+kind+" is set back", func() (bool, string) {
+	f.waitUntil(soon, "the condition "+kind+" is set back", func() (bool, string) {
 		if err := f.kube.Get(f.Context(), client.ObjectKeyFromObject(c), c); err != nil {
 			return apierrors.IsNotFound(err), err.Error()
 		}
@@ -270,11 +270,11 @@ func (f *flow) age(c *karpv1.NodeClaim, kind string, by time.Duration) {
 		err := f.kube.Status().Patch(f.Context(), c, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 		return err == nil, fmt.Sprint(err)
 	})
-	f.knows(c)
+	f.waitForCache(c)
 }
 
-// older makes a claim older than it is, where it is stored, so that an expiry of hours comes when the test wants it.
-func (f *flow) older(c *karpv1.NodeClaim, by time.Duration) {
+// backdateCreation makes a claim older than it is, where it is stored, so that an expiry of hours comes when the test wants it.
+func (f *flow) backdateCreation(c *karpv1.NodeClaim, by time.Duration) {
 	f.Helper()
 	err := f.world.ControlPlane.Rewrite(f.Context(), "/registry/karpenter.sh/nodeclaims/"+c.Name, func(stored []byte) ([]byte, error) {
 		claim := &unstructured.Unstructured{}
@@ -304,7 +304,7 @@ func instanceOf(c *karpv1.NodeClaim) string {
 	return c.Status.ProviderID[strings.LastIndex(c.Status.ProviderID, "/")+1:]
 }
 
-func is(kind string) func(*karpv1.NodeClaim) bool {
+func hasCondition(kind string) func(*karpv1.NodeClaim) bool {
 	return func(c *karpv1.NodeClaim) bool { return condition.True(c.Status.Conditions, kind) }
 }
 
@@ -315,7 +315,7 @@ func waitsFor(kind, reason string) func(*karpv1.NodeClaim) bool {
 	}
 }
 
-func deleting(c *karpv1.NodeClaim) bool { return c.DeletionTimestamp != nil }
+func isDeleting(c *karpv1.NodeClaim) bool { return c.DeletionTimestamp != nil }
 
 // describe tells all there is to know about a test that failed.
 func (f *flow) describe() {
@@ -338,8 +338,8 @@ func (f *flow) describe() {
 	}
 }
 
-// log is the log of the controller, of all its starts.
-func (f *flow) log() []string {
+// controllerLog is the log of the controller, of all its starts.
+func (f *flow) controllerLog() []string {
 	from := f.controller
 	if f.own != nil {
 		from = f.own
@@ -355,7 +355,7 @@ func (f *flow) log() []string {
 // such as the stack of a crash.
 func (f *flow) logLines(most int) []string {
 	const longest = 500
-	lines := slices.DeleteFunc(f.log(), func(line string) bool {
+	lines := slices.DeleteFunc(f.controllerLog(), func(line string) bool {
 		return line == "" || !strings.Contains(line, f.name) && strings.HasPrefix(line, "{")
 	})
 	lines = lines[max(0, len(lines)-most):]

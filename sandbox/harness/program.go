@@ -33,9 +33,9 @@ const (
 	TofuProviders Program = "terraform-providers" // those of AWS and Helm in one
 )
 
-// recipe is how a program is built. The flags are those of the Makefile and of everything else in the sandbox, so that
+// buildArguments is how a program is built. The flags are those of the Makefile and of everything else in the sandbox, so that
 // nothing is compiled twice.
-func (p Program) recipe(release string) (module, pkg, output, linker string) {
+func (p Program) buildArguments(release string) (module, pkg, output, linker string) {
 	major, rest, _ := strings.Cut(strings.TrimPrefix(release, "v"), ".")
 	minor, _, _ := strings.Cut(rest, ".")
 	switch p {
@@ -73,7 +73,7 @@ const sources = "DOVETAIL_SOURCES"
 // Build builds a program into bin of the repository and returns its path. Test binaries that run at the same time share
 // it: the first one links it, and the others only ask whether it is fresh.
 func (p Program) Build(ctx context.Context) (path string, err error) {
-	root, err := repository()
+	root, err := repositoryRoot()
 	if err != nil {
 		return "", err
 	}
@@ -81,7 +81,7 @@ func (p Program) Build(ctx context.Context) (path string, err error) {
 	if err != nil {
 		return "", err
 	}
-	module, pkg, output, linker := p.recipe(release)
+	module, pkg, output, linker := p.buildArguments(release)
 	path = filepath.Join(root, output)
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return "", err
@@ -95,7 +95,7 @@ func (p Program) Build(ctx context.Context) (path string, err error) {
 		return "", fmt.Errorf("lock %s: %w", lock.Name(), err)
 	}
 	digest := os.Getenv(sources)
-	if built, err := os.ReadFile(lock.Name()); err == nil && digest != "" && string(built) == digest && exists(path) {
+	if built, err := os.ReadFile(lock.Name()); err == nil && digest != "" && string(built) == digest && fileExists(path) {
 		return path, nil
 	}
 	cmd := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join(root, module), "-ldflags", linker, "-o", path, pkg)
@@ -106,7 +106,7 @@ func (p Program) Build(ctx context.Context) (path string, err error) {
 	return path, os.WriteFile(lock.Name(), []byte(digest), 0o600)
 }
 
-func exists(path string) bool {
+func fileExists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }
@@ -125,8 +125,8 @@ func kubernetesVersion(root string) (string, error) {
 	return "", errors.New("sandbox/go.mod requires no k8s.io/kubernetes")
 }
 
-// repository is the folder of the root module; tests run in the folder of their package.
-func repository() (string, error) {
+// repositoryRoot is the folder of the root module; tests run in the folder of their package.
+func repositoryRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err

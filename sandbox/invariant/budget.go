@@ -16,15 +16,15 @@ import (
 // unlimited is what a pool without budgets allows.
 const unlimited = math.MaxInt32
 
-// allowance is how many of a pool's nodes may be disrupted for a reason.
-func allowance(d karpv1.Disruption, why string, nodes int, at time.Time) int {
+// allowedDisruptions is how many of a pool's nodes may be disrupted for a reason.
+func allowedDisruptions(d karpv1.Disruption, why string, nodes int, at time.Time) int {
 	least := unlimited
 	budgets := d.Budgets
 	if budgets == nil {
 		budgets = []karpv1.Budget{tenPercent()}
 	}
 	for i := range budgets {
-		value, readable := worth(&budgets[i], nodes)
+		value, readable := budgetNodes(&budgets[i], nodes)
 		active, understood := open(&budgets[i], at)
 		if !readable || !understood {
 			return 0
@@ -43,8 +43,8 @@ func tenPercent() karpv1.Budget {
 	return b
 }
 
-// worth is how many nodes a budget is; parts of a node are a node.
-func worth(b *karpv1.Budget, nodes int) (int, bool) {
+// budgetNodes is how many nodes a budget is; parts of a node are a node.
+func budgetNodes(b *karpv1.Budget, nodes int) (int, bool) {
 	text := b.Nodes.String()
 	number, percent := strings.CutSuffix(text, "%")
 	n, err := strconv.Atoi(number)
@@ -70,13 +70,13 @@ func open(b *karpv1.Budget, at time.Time) (active, understood bool) {
 		return false, false
 	}
 	lasts, err := time.ParseDuration(string(*b.Duration))
-	fields, known := cron(*b.Schedule)
+	fields, known := parseCron(*b.Schedule)
 	if err != nil || !known {
 		return false, false
 	}
 	at = at.UTC()
 	for hit := at.Truncate(time.Minute); hit.After(at.Add(-lasts)); hit = hit.Add(-time.Minute) {
-		if fields.hits(hit) {
+		if fields.matchesTime(hit) {
 			return true, true
 		}
 	}
@@ -89,7 +89,7 @@ type schedule struct {
 	anyDay, anyWeekday                     bool
 }
 
-func (s schedule) hits(t time.Time) bool {
+func (s schedule) matchesTime(t time.Time) bool {
 	day, weekday := s.days[t.Day()], s.weekdays[int(t.Weekday())]
 	if !s.anyDay && !s.anyWeekday {
 		day, weekday = day || weekday, true // either of the two, if both are restricted
@@ -97,8 +97,8 @@ func (s schedule) hits(t time.Time) bool {
 	return s.minutes[t.Minute()] && s.hours[t.Hour()] && s.months[int(t.Month())] && day && weekday
 }
 
-// cron reads a line of five fields or a name for one.
-func cron(line string) (schedule, bool) {
+// parseCron reads a line of five fields or a name for one.
+func parseCron(line string) (schedule, bool) {
 	switch strings.TrimSpace(line) {
 	case "@hourly":
 		line = "0 * * * *"
@@ -118,7 +118,7 @@ func cron(line string) (schedule, bool) {
 	s := schedule{anyDay: strings.HasPrefix(parts[2], "*") || parts[2] == "?", anyWeekday: strings.HasPrefix(parts[4], "*") || parts[4] == "?"}
 	understood := true
 	read := func(text string, low, high int, names ...string) map[int]bool {
-		set, ok := numbers(text, low, high, names)
+		set, ok := parseCronField(text, low, high, names)
 		understood = understood && ok
 		return set
 	}
@@ -131,8 +131,8 @@ func cron(line string) (schedule, bool) {
 	return s, understood
 }
 
-// numbers reads one field: lists of values, ranges and steps. The first name stands for the lowest number.
-func numbers(text string, low, high int, names []string) (map[int]bool, bool) {
+// parseCronField reads one field: lists of values, ranges and steps. The first name stands for the lowest number.
+func parseCronField(text string, low, high int, names []string) (map[int]bool, bool) {
 	set := map[int]bool{}
 	number := func(text string) (int, bool) {
 		if i := slices.Index(names, text); i >= 0 {

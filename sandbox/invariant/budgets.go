@@ -20,20 +20,20 @@ type hold struct {
 	going []string // of those, the ones that are tainted or whose claims are being deleted
 }
 
-// held takes note of a node that was tainted just now.
-func (c *Checker) held(at time.Time, next *corev1.Node) {
+// recordTaint takes note of a node that was tainted just now.
+func (c *Checker) recordTaint(at time.Time, next *corev1.Node) {
 	pool := c.pools[next.Labels[karpv1.LabelNodePool]]
-	if pool == nil || !initialized(next) {
+	if pool == nil || !isInitialized(next) {
 		return
 	}
 	h := hold{at: at, node: next.Name, pool: pool}
 	for _, n := range c.nodes {
-		if n.Labels[karpv1.LabelNodePool] != pool.Name || !initialized(n) {
+		if n.Labels[karpv1.LabelNodePool] != pool.Name || !isInitialized(n) {
 			continue
 		}
 		h.total++
 		owner := c.claimOfNode(n.Name)
-		if tainted(n, karpv1.TaintKeyDisrupted) || owner != nil && owner.DeletionTimestamp != nil {
+		if hasTaint(n, karpv1.TaintKeyDisrupted) || owner != nil && owner.DeletionTimestamp != nil {
 			h.going = append(h.going, n.Name)
 		}
 	}
@@ -47,7 +47,7 @@ func (c *Checker) held(at time.Time, next *corev1.Node) {
 func (c *Checker) checkBudgets(at time.Time) {
 	var open []hold
 	for _, h := range c.holds {
-		if at.Sub(h.at) < c.options.Limits.Settle {
+		if at.Sub(h.at) < c.options.Limits.WatchLag {
 			open = append(open, h)
 			continue
 		}
@@ -59,12 +59,12 @@ func (c *Checker) checkBudgets(at time.Time) {
 		if cause == nil || cause.Status != metav1.ConditionTrue {
 			continue
 		}
-		allowed := allowance(h.pool.Spec.Disruption, cause.Reason, h.total, h.at)
+		allowed := allowedDisruptions(h.pool.Spec.Disruption, cause.Reason, h.total, h.at)
 		if now := c.pools[h.pool.Name]; now != nil {
-			allowed = max(allowed, allowance(now.Spec.Disruption, cause.Reason, h.total, h.at))
+			allowed = max(allowed, allowedDisruptions(now.Spec.Disruption, cause.Reason, h.total, h.at))
 		}
-		if n := c.went(h); n > allowed {
-			c.report(Violation{
+		if n := c.countRemoving(h); n > allowed {
+			c.reportViolation(Violation{
 				Rule: G5, At: h.at, Object: nodeObject(h.node), Pool: h.pool.Name,
 				What: fmt.Sprintf("with it, %d of %d nodes were going; the budgets for reason %s allow %d", n, h.total, cause.Reason, allowed),
 			})
@@ -73,8 +73,8 @@ func (c *Checker) checkBudgets(at time.Time) {
 	c.holds = open
 }
 
-// went counts the nodes that were going when one of them was tainted, as far as that is certain now.
-func (c *Checker) went(h hold) int {
+// countRemoving counts the nodes that were going when one of them was tainted, as far as that is certain now.
+func (c *Checker) countRemoving(h hold) int {
 	n := 0
 	for _, name := range h.going {
 		owner := c.claimOfNode(name)
@@ -93,4 +93,4 @@ func (c *Checker) went(h hold) int {
 	return n
 }
 
-func initialized(n *corev1.Node) bool { return n.Labels[karpv1.LabelInitialized] == "true" }
+func isInitialized(n *corev1.Node) bool { return n.Labels[karpv1.LabelInitialized] == "true" }

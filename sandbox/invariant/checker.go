@@ -46,16 +46,16 @@ type Options struct {
 
 // Limits are how long things may take. The zero value means those of the specification.
 type Limits struct {
-	Rest    time.Duration // until the world counts as being at rest: 3 min
-	Orphan  time.Duration // that an instance without a claim may live: 30 s and a round of the collector
-	Taint   time.Duration // that a forgotten taint may stay: a pass of 10 s, twice
-	Settle  time.Duration // that watches may lag behind each other: 2 s
-	Visible time.Duration // until something stuck must say so: 5 min
-	Told    time.Duration // until a drain must name the pods that hold it: 2 min, of which it may need one to say something new
-	Rate    float64       // calls per second for one object: 10
+	Rest      time.Duration // until the world counts as being at rest: 3 min
+	Orphan    time.Duration // that an instance without a claim may live: 30 s and a round of the collector
+	Taint     time.Duration // that a forgotten taint may stay: a pass of 10 s, twice
+	WatchLag  time.Duration // that watches may lag behind each other: 2 s
+	Visible   time.Duration // until something stuck must say so: 5 min
+	Explained time.Duration // until a drain must name the pods that hold it: 2 min, of which it may need one to say something new
+	Rate      float64       // calls per second for one object: 10
 }
 
-func (l Limits) complete() Limits {
+func (l Limits) withDefaults() Limits {
 	set := func(d *time.Duration, byDefault time.Duration) {
 		if *d == 0 {
 			*d = byDefault
@@ -64,9 +64,9 @@ func (l Limits) complete() Limits {
 	set(&l.Rest, 3*time.Minute)
 	set(&l.Orphan, 160*time.Second)
 	set(&l.Taint, 20*time.Second)
-	set(&l.Settle, 2*time.Second)
+	set(&l.WatchLag, 2*time.Second)
 	set(&l.Visible, 5*time.Minute)
-	set(&l.Told, 2*time.Minute)
+	set(&l.Explained, 2*time.Minute)
 	if l.Rate == 0 {
 		l.Rate = 10
 	}
@@ -161,7 +161,7 @@ type excuse struct {
 
 // New returns a checker that has seen nothing.
 func New(o Options) *Checker {
-	o.Limits = o.Limits.complete()
+	o.Limits = o.Limits.withDefaults()
 	return &Checker{
 		options: o, seen: map[string]bool{}, since: map[string]time.Time{}, history: map[string][]string{},
 		claims: map[string]*claim{}, nodes: map[string]*corev1.Node{}, pods: map[types.UID]*pod{},
@@ -209,11 +209,11 @@ func (c *Checker) Disturb(at time.Time) (calm func(time.Time)) {
 	c.disturbed = at
 	var once sync.Once
 	return func(at time.Time) {
-		once.Do(func() { c.calm(at) })
+		once.Do(func() { c.endDisturbance(at) })
 	}
 }
 
-func (c *Checker) calm(at time.Time) {
+func (c *Checker) endDisturbance(at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.faults--
@@ -258,17 +258,17 @@ func (c *Checker) Advance(at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.checkInstances(at)
-	c.checkTwins(at)
+	c.checkDuplicateInstances(at)
 	c.checkTaints(at)
 	c.checkBudgets(at)
 	c.checkDemand(at)
 	c.checkSuspects(at)
 	c.checkVisible(at)
-	c.forget(at)
+	c.dropOldState(at)
 }
 
-// report keeps a violation, once for a rule and an object.
-func (c *Checker) report(v Violation) {
+// reportViolation keeps a violation, once for a rule and an object.
+func (c *Checker) reportViolation(v Violation) {
 	for _, e := range c.excused {
 		if e.rule == v.Rule && strings.Contains(v.Object, e.object) {
 			return
@@ -283,8 +283,8 @@ func (c *Checker) report(v Violation) {
 	c.violations = append(c.violations, &v)
 }
 
-// note adds a line to the history of an object, unless it says what the last one said.
-func (c *Checker) note(at time.Time, object, text string) {
+// recordHistory adds a line to the history of an object, unless it says what the last one said.
+func (c *Checker) recordHistory(at time.Time, object, text string) {
 	const longest = 40
 	lines := c.history[object]
 	if n := len(lines); n > 0 && strings.HasSuffix(lines[n-1], " "+text) {
@@ -294,8 +294,8 @@ func (c *Checker) note(at time.Time, object, text string) {
 	c.history[object] = lines[max(0, len(lines)-longest):]
 }
 
-// lasts says for how long something has held without a break and without a disturbance.
-func (c *Checker) lasts(at time.Time, what string, holds bool) time.Duration {
+// heldFor says for how long something has held without a break and without a disturbance.
+func (c *Checker) heldFor(at time.Time, what string, holds bool) time.Duration {
 	if !holds {
 		delete(c.since, what)
 		return 0

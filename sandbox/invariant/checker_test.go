@@ -24,38 +24,38 @@ var start = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 
 const role = "KarpenterControllerRole-sandbox"
 
-// lab is a checker with a clock, and words for what it is told.
-type lab struct {
+// checkerEnv is a checker with a clock, and words for what it is told.
+type checkerEnv struct {
 	*testing.T
 	*invariant.Checker
 	now       time.Time
 	instances map[string]awsemu.InstanceView
 }
 
-func newLab(t *testing.T) *lab {
+func newCheckerEnv(t *testing.T) *checkerEnv {
 	t.Helper()
-	l := &lab{T: t, Checker: invariant.New(invariant.Options{Cluster: "sandbox", Role: role}), now: start, instances: map[string]awsemu.InstanceView{}}
+	l := &checkerEnv{T: t, Checker: invariant.New(invariant.Options{Cluster: "sandbox", Role: role}), now: start, instances: map[string]awsemu.InstanceView{}}
 	l.set(&karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "pool", UID: "pool"}})
 	return l
 }
 
-func (l *lab) set(objects ...client.Object) {
+func (l *checkerEnv) set(objects ...client.Object) {
 	for _, o := range objects {
 		l.Object(l.now, invariant.Set, o)
 	}
 }
 
-func (l *lab) remove(o client.Object) { l.Object(l.now, invariant.Removed, o) }
+func (l *checkerEnv) remove(o client.Object) { l.Object(l.now, invariant.Removed, o) }
 
-// pass lets time pass, a second at a time.
-func (l *lab) pass(d time.Duration) {
+// passTime lets time pass, a second at a time.
+func (l *checkerEnv) passTime(d time.Duration) {
 	for end := l.now.Add(d); l.now.Before(end); {
 		l.now = l.now.Add(time.Second)
 		l.Advance(l.now)
 	}
 }
 
-func (l *lab) instance(id, state string, tags ...string) {
+func (l *checkerEnv) setInstance(id, state string, tags ...string) {
 	i := awsemu.InstanceView{ID: id, State: state, Tags: map[string]string{}}
 	for _, tag := range tags {
 		name, value, _ := strings.Cut(tag, "=")
@@ -71,7 +71,7 @@ func (l *lab) instance(id, state string, tags ...string) {
 
 var ourTags = []string{"eks:eks-cluster-name=sandbox", "karpenter.sh/nodepool=pool"}
 
-func (l *lab) call(action string, parameters ...string) {
+func (l *checkerEnv) recordCall(action string, parameters ...string) {
 	call := awsemu.Call{Service: wire.EC2, Action: action, Role: role, Done: true, Parameters: map[string]string{}}
 	for _, p := range parameters {
 		name, value, _ := strings.Cut(p, "=")
@@ -95,17 +95,17 @@ func has(instance string) func(*karpv1.NodeClaim) {
 	return func(c *karpv1.NodeClaim) { c.Status.ProviderID = "aws:///eu-west-1a/" + instance }
 }
 
-func is(kind string) func(*karpv1.NodeClaim) {
+func withCondition(kind string) func(*karpv1.NodeClaim) {
 	return func(c *karpv1.NodeClaim) {
 		c.Status.Conditions = append(c.Status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: kind})
 	}
 }
 
-func deleting(c *karpv1.NodeClaim) { c.DeletionTimestamp = new(metav1.NewTime(start)) }
+func withDeletion(c *karpv1.NodeClaim) { c.DeletionTimestamp = new(metav1.NewTime(start)) }
 
-func unheld(c *karpv1.NodeClaim) { c.Finalizers = nil }
+func withoutFinalizer(c *karpv1.NodeClaim) { c.Finalizers = nil }
 
-func deadline(at time.Time) func(*karpv1.NodeClaim) {
+func withDeadline(at time.Time) func(*karpv1.NodeClaim) {
 	return func(c *karpv1.NodeClaim) {
 		c.Annotations = map[string]string{karpv1.AnnotationTerminationTimestamp: at.Format(time.RFC3339)}
 	}
@@ -138,19 +138,19 @@ func podUID(name string) types.UID {
 	return types.UID(("11111111-2222-3333-4444-" + fmt.Sprintf("%x", name) + strings.Repeat("0", 12))[:36])
 }
 
-func protected(p *corev1.Pod) {
+func withDoNotDisrupt(p *corev1.Pod) {
 	p.Annotations = map[string]string{karpv1.AnnotationDoNotDisrupt: "true"}
 }
 
-func (l *lab) evict(pod, uid string) {
+func (l *checkerEnv) evictPod(pod, uid string) {
 	l.Request(apiproxy.Request{Time: l.now, Verb: "create", Resource: "pods/eviction", Namespace: "shop", Name: pod, Status: 201, Body: []byte(`{"deleteOptions":{"preconditions":{` + uid + `}}}`)})
 }
 
-func (l *lab) deletePod(pod string, status int) {
+func (l *checkerEnv) deletePod(pod string, status int) {
 	l.Request(apiproxy.Request{Time: l.now, Verb: "delete", Resource: "pods", Namespace: "shop", Name: pod, Status: status, Body: []byte(`{"preconditions":{"uid":"` + string(podUID(pod)) + `"}}`)})
 }
 
-func named(pod string) string { return `"uid":"` + string(podUID(pod)) + `"` }
+func uidText(pod string) string { return `"uid":"` + string(podUID(pod)) + `"` }
 
 // Each case breaks one rule, or comes near to it and does not.
 func TestRules(t *testing.T) {
@@ -164,263 +164,263 @@ func TestRules(t *testing.T) {
 		return func(c *karpv1.NodeClaim) { c.Status.Capacity = corev1.ResourceList{"cpu": resource.MustParse(n)} }
 	}
 	for name, tc := range map[string]struct {
-		do   func(*lab)
+		do   func(*checkerEnv)
 		want invariant.Rule // empty: all holds
 		text string
 	}{
-		"G1 two claims with one instance": {func(l *lab) {
+		"G1 two claims with one instance": {func(l *checkerEnv) {
 			l.set(newClaim("a", has("i-1")), newClaim("b", has("i-1")))
 		}, invariant.G1, "NodeClaim a"},
-		"G1 a claim with two instances at rest": {func(l *lab) {
-			l.set(newClaim("a", has("i-1"), is("Initialized")))
-			l.instance("i-1", "running", append(ourTags, "karpenter.sh/nodeclaim=a")...)
-			l.instance("i-2", "running", append(ourTags, "karpenter.sh/nodeclaim=a")...)
+		"G1 a claim with two instances at rest": {func(l *checkerEnv) {
+			l.set(newClaim("a", has("i-1"), withCondition("Initialized")))
+			l.setInstance("i-1", "running", append(ourTags, "karpenter.sh/nodeclaim=a")...)
+			l.setInstance("i-2", "running", append(ourTags, "karpenter.sh/nodeclaim=a")...)
 			l.Excuse(invariant.G2, "i-2")
 			l.Excuse(invariant.G11, "a")
-			l.pass(4 * time.Minute)
+			l.passTime(4 * time.Minute)
 		}, invariant.G1, "i-2"},
-		"G1 a second instance that goes in time": {func(l *lab) {
-			l.set(newClaim("a", has("i-1"), is("Initialized")))
-			l.instance("i-1", "running", append(ourTags, "karpenter.sh/nodeclaim=a")...)
-			l.instance("i-2", "running", append(ourTags, "karpenter.sh/nodeclaim=a")...)
+		"G1 a second instance that goes in time": {func(l *checkerEnv) {
+			l.set(newClaim("a", has("i-1"), withCondition("Initialized")))
+			l.setInstance("i-1", "running", append(ourTags, "karpenter.sh/nodeclaim=a")...)
+			l.setInstance("i-2", "running", append(ourTags, "karpenter.sh/nodeclaim=a")...)
 			l.Excuse(invariant.G11, "a")
-			l.pass(time.Minute)
-			l.instance("i-2", "shutting-down", append(ourTags, "karpenter.sh/nodeclaim=a")...)
-			l.pass(3 * time.Minute)
+			l.passTime(time.Minute)
+			l.setInstance("i-2", "shutting-down", append(ourTags, "karpenter.sh/nodeclaim=a")...)
+			l.passTime(3 * time.Minute)
 		}, "", ""},
-		"G2 an orphan that stays": {func(l *lab) {
-			l.instance("i-1", "running", ourTags...)
-			l.pass(170 * time.Second)
+		"G2 an orphan that stays": {func(l *checkerEnv) {
+			l.setInstance("i-1", "running", ourTags...)
+			l.passTime(170 * time.Second)
 		}, invariant.G2, "no NodeClaim"},
-		"G2 an orphan of another cluster": {func(l *lab) {
-			l.instance("i-1", "running", "eks:eks-cluster-name=another", "karpenter.sh/nodepool=pool")
-			l.pass(10 * time.Minute)
+		"G2 an orphan of another cluster": {func(l *checkerEnv) {
+			l.setInstance("i-1", "running", "eks:eks-cluster-name=another", "karpenter.sh/nodepool=pool")
+			l.passTime(10 * time.Minute)
 		}, "", ""},
-		"G2 an orphan while the API server is down": {func(l *lab) {
+		"G2 an orphan while the API server is down": {func(l *checkerEnv) {
 			calm := l.Disturb(l.now)
-			l.instance("i-1", "running", ourTags...)
-			l.pass(10 * time.Minute)
+			l.setInstance("i-1", "running", ourTags...)
+			l.passTime(10 * time.Minute)
 			calm(l.now)
-			l.pass(time.Minute)
-			l.instance("i-1", "terminated", ourTags...)
-			l.pass(3 * time.Minute)
+			l.passTime(time.Minute)
+			l.setInstance("i-1", "terminated", ourTags...)
+			l.passTime(3 * time.Minute)
 		}, "", ""},
-		"G2 an instance without our tag is ended": {func(l *lab) {
-			l.instance("i-1", "running")
-			l.call("TerminateInstances", "InstanceId.1=i-1")
+		"G2 an instance without our tag is ended": {func(l *checkerEnv) {
+			l.setInstance("i-1", "running")
+			l.recordCall("TerminateInstances", "InstanceId.1=i-1")
 		}, invariant.G2, "tag of the cluster"},
-		"G2 an instance that lost its tag and has a claim is ended": {func(l *lab) {
-			l.set(newClaim("a", has("i-1"), deleting))
-			l.instance("i-1", "running")
-			l.call("TerminateInstances", "InstanceId.1=i-1")
+		"G2 an instance that lost its tag and has a claim is ended": {func(l *checkerEnv) {
+			l.set(newClaim("a", has("i-1"), withDeletion))
+			l.setInstance("i-1", "running")
+			l.recordCall("TerminateInstances", "InstanceId.1=i-1")
 		}, "", ""},
-		"G2 somebody else ends an instance": {func(l *lab) {
-			l.instance("i-1", "running")
+		"G2 somebody else ends an instance": {func(l *checkerEnv) {
+			l.setInstance("i-1", "running")
 			l.Call(l.now, awsemu.Call{Service: wire.EC2, Action: "TerminateInstances", Role: "another", Parameters: map[string]string{"InstanceId.1": "i-1"}})
 		}, "", ""},
-		"G3 the finalizer goes while the instance runs": {func(l *lab) {
-			l.instance("i-1", "shutting-down", ourTags...)
-			l.set(newClaim("a", has("i-1"), deleting), newClaim("a", has("i-1"), deleting, unheld))
+		"G3 the finalizer goes while the instance runs": {func(l *checkerEnv) {
+			l.setInstance("i-1", "shutting-down", ourTags...)
+			l.set(newClaim("a", has("i-1"), withDeletion), newClaim("a", has("i-1"), withDeletion, withoutFinalizer))
 		}, invariant.G3, "i-1 is shutting-down"},
-		"G3 the object goes while the instance runs": {func(l *lab) {
-			l.instance("i-1", "running", ourTags...)
-			l.set(newClaim("a", has("i-1"), deleting))
-			l.remove(newClaim("a", has("i-1"), deleting))
+		"G3 the object goes while the instance runs": {func(l *checkerEnv) {
+			l.setInstance("i-1", "running", ourTags...)
+			l.set(newClaim("a", has("i-1"), withDeletion))
+			l.remove(newClaim("a", has("i-1"), withDeletion))
 		}, invariant.G3, "i-1 is running"},
-		"G3 the finalizer goes after the instance": {func(l *lab) {
-			l.instance("i-1", "terminated", ourTags...)
-			l.set(newClaim("a", has("i-1"), deleting), newClaim("a", has("i-1"), deleting, unheld))
+		"G3 the finalizer goes after the instance": {func(l *checkerEnv) {
+			l.setInstance("i-1", "terminated", ourTags...)
+			l.set(newClaim("a", has("i-1"), withDeletion), newClaim("a", has("i-1"), withDeletion, withoutFinalizer))
 		}, "", ""},
-		"G3 a claim that was never launched": {func(l *lab) {
-			l.set(newClaim("a", deleting), newClaim("a", deleting, unheld))
+		"G3 a claim that was never launched": {func(l *checkerEnv) {
+			l.set(newClaim("a", withDeletion), newClaim("a", withDeletion, withoutFinalizer))
 		}, "", ""},
-		"G3 a test takes the finalizer away": {func(l *lab) {
+		"G3 a test takes the finalizer away": {func(l *checkerEnv) {
 			l.Excuse(invariant.G3, "NodeClaim a")
-			l.instance("i-1", "running", ourTags...)
-			l.set(newClaim("a", has("i-1")), newClaim("a", has("i-1"), unheld))
+			l.setInstance("i-1", "running", ourTags...)
+			l.set(newClaim("a", has("i-1")), newClaim("a", has("i-1"), withoutFinalizer))
 		}, "", ""},
-		"G6 an eviction without a UID": {func(l *lab) {
+		"G6 an eviction without a UID": {func(l *checkerEnv) {
 			l.set(newPod("web", "n"))
-			l.evict("web", "")
+			l.evictPod("web", "")
 		}, invariant.G6, "UID"},
-		"G6 an eviction": {func(l *lab) {
+		"G6 an eviction": {func(l *checkerEnv) {
 			l.set(newPod("web", "n"))
-			l.evict("web", named("web"))
+			l.evictPod("web", uidText("web"))
 		}, "", ""},
-		"G6 an eviction of a protected pod": {func(l *lab) {
-			l.set(newPod("web", "n", protected))
-			l.evict("web", named("web"))
+		"G6 an eviction of a protected pod": {func(l *checkerEnv) {
+			l.set(newPod("web", "n", withDoNotDisrupt))
+			l.evictPod("web", uidText("web"))
 		}, invariant.G6, "do-not-disrupt"},
-		"G6 an eviction after the protection is over": {func(l *lab) {
+		"G6 an eviction after the protection is over": {func(l *checkerEnv) {
 			l.set(newPod("web", "n", func(p *corev1.Pod) { p.Annotations = map[string]string{karpv1.AnnotationDoNotDisrupt: "30m"} }))
 			l.now = l.now.Add(31 * time.Minute)
-			l.evict("web", named("web"))
+			l.evictPod("web", uidText("web"))
 		}, "", ""},
-		"G6 an eviction whose pod is gone before the answer": {func(l *lab) {
-			l.set(newPod("web", "n", protected))
+		"G6 an eviction whose pod is gone before the answer": {func(l *checkerEnv) {
+			l.set(newPod("web", "n", withDoNotDisrupt))
 			asked := l.now
 			l.now = l.now.Add(10 * time.Millisecond)
-			l.remove(newPod("web", "n", protected))
+			l.remove(newPod("web", "n", withDoNotDisrupt))
 			l.now = asked
-			l.evict("web", named("web"))
+			l.evictPod("web", uidText("web"))
 		}, invariant.G6, "do-not-disrupt"},
-		"G6 an eviction of a pod that goes already": {func(l *lab) {
-			l.remove(newPod("web", "n", protected))
+		"G6 an eviction of a pod that goes already": {func(l *checkerEnv) {
+			l.remove(newPod("web", "n", withDoNotDisrupt))
 			l.now = l.now.Add(time.Second)
-			l.evict("web", named("web"))
+			l.evictPod("web", uidText("web"))
 		}, "", ""},
-		"G6 an eviction of an earlier pod of the name": {func(l *lab) {
-			l.set(newPod("web", "n", protected))
-			l.evict("web", named("old"))
+		"G6 an eviction of an earlier pod of the name": {func(l *checkerEnv) {
+			l.set(newPod("web", "n", withDoNotDisrupt))
+			l.evictPod("web", uidText("old"))
 		}, "", ""},
-		"G6 a deletion past a budget": {func(l *lab) {
+		"G6 a deletion past a budget": {func(l *checkerEnv) {
 			l.set(budget, newPod("web", "n"))
 			l.deletePod("web", 200)
 		}, invariant.G6, "PodDisruptionBudget web"},
-		"G6 a deletion past a budget at the deadline": {func(l *lab) {
-			l.set(budget, newNode("n", "i-1"), newClaim("a", has("i-1"), deleting, deadline(start.Add(time.Hour))), newPod("web", "n", protected))
+		"G6 a deletion past a budget at the deadline": {func(l *checkerEnv) {
+			l.set(budget, newNode("n", "i-1"), newClaim("a", has("i-1"), withDeletion, withDeadline(start.Add(time.Hour))), newPod("web", "n", withDoNotDisrupt))
 			l.now = start.Add(time.Hour - 30*time.Second)
 			l.deletePod("web", 200)
 		}, "", ""},
-		"G6 a deletion past a budget before the deadline": {func(l *lab) {
-			l.set(budget, newNode("n", "i-1"), newClaim("a", has("i-1"), deleting, deadline(start.Add(time.Hour))), newPod("web", "n", protected))
+		"G6 a deletion past a budget before the deadline": {func(l *checkerEnv) {
+			l.set(budget, newNode("n", "i-1"), newClaim("a", has("i-1"), withDeletion, withDeadline(start.Add(time.Hour))), newPod("web", "n", withDoNotDisrupt))
 			l.now = start.Add(50 * time.Minute)
 			l.deletePod("web", 200)
 		}, invariant.G6, "no deadline"},
-		"G6 an instance is ended under a pod": {func(l *lab) {
-			l.instance("i-1", "running", ourTags...)
-			l.set(newNode("n", "i-1"), newClaim("a", has("i-1"), is("Registered"), deleting), newPod("web", "n"))
-			l.call("TerminateInstances", "InstanceId.1=i-1")
-			l.pass(3 * time.Second)
+		"G6 an instance is ended under a pod": {func(l *checkerEnv) {
+			l.setInstance("i-1", "running", ourTags...)
+			l.set(newNode("n", "i-1"), newClaim("a", has("i-1"), withCondition("Registered"), withDeletion), newPod("web", "n"))
+			l.recordCall("TerminateInstances", "InstanceId.1=i-1")
+			l.passTime(3 * time.Second)
 		}, invariant.G6, "before it was evicted"},
-		"G6 an instance is ended and the watch of pods is late": {func(l *lab) {
-			l.instance("i-1", "running", ourTags...)
-			l.set(newNode("n", "i-1"), newClaim("a", has("i-1"), is("Registered"), deleting), newPod("web", "n"))
-			l.call("TerminateInstances", "InstanceId.1=i-1")
+		"G6 an instance is ended and the watch of pods is late": {func(l *checkerEnv) {
+			l.setInstance("i-1", "running", ourTags...)
+			l.set(newNode("n", "i-1"), newClaim("a", has("i-1"), withCondition("Registered"), withDeletion), newPod("web", "n"))
+			l.recordCall("TerminateInstances", "InstanceId.1=i-1")
 			l.remove(newPod("web", "n"))
-			l.pass(3 * time.Second)
+			l.passTime(3 * time.Second)
 		}, "", ""},
-		"G6 an instance is ended under a pod that tolerates it": {func(l *lab) {
-			l.instance("i-1", "running", ourTags...)
+		"G6 an instance is ended under a pod that tolerates it": {func(l *checkerEnv) {
+			l.setInstance("i-1", "running", ourTags...)
 			tolerates := func(p *corev1.Pod) { p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}} }
-			l.set(newNode("n", "i-1"), newClaim("a", has("i-1"), is("Registered"), deleting), newPod("web", "n", tolerates))
-			l.call("TerminateInstances", "InstanceId.1=i-1")
-			l.pass(3 * time.Second)
+			l.set(newNode("n", "i-1"), newClaim("a", has("i-1"), withCondition("Registered"), withDeletion), newPod("web", "n", tolerates))
+			l.recordCall("TerminateInstances", "InstanceId.1=i-1")
+			l.passTime(3 * time.Second)
 		}, "", ""},
-		"G7 a taint that is forgotten": {func(l *lab) {
-			l.set(newNode("n", "i-1", karpv1.DisruptedTaint()), newClaim("a", has("i-1"), is("Initialized")))
-			l.pass(30 * time.Second)
+		"G7 a taint that is forgotten": {func(l *checkerEnv) {
+			l.set(newNode("n", "i-1", karpv1.DisruptedTaint()), newClaim("a", has("i-1"), withCondition("Initialized")))
+			l.passTime(30 * time.Second)
 		}, invariant.G7, "Node n"},
-		"G7 a taint of a running command": {func(l *lab) {
-			l.set(newNode("n", "i-1", karpv1.DisruptedTaint()), newClaim("a", has("i-1"), is("Initialized"), is("DisruptionReason")))
-			l.pass(30 * time.Second)
+		"G7 a taint of a running command": {func(l *checkerEnv) {
+			l.set(newNode("n", "i-1", karpv1.DisruptedTaint()), newClaim("a", has("i-1"), withCondition("Initialized"), withCondition("DisruptionReason")))
+			l.passTime(30 * time.Second)
 		}, "", ""},
-		"G7 a taint of a node that goes": {func(l *lab) {
-			l.set(newNode("n", "i-1", karpv1.DisruptedTaint()), newClaim("a", has("i-1"), deleting))
-			l.pass(30 * time.Second)
+		"G7 a taint of a node that goes": {func(l *checkerEnv) {
+			l.set(newNode("n", "i-1", karpv1.DisruptedTaint()), newClaim("a", has("i-1"), withDeletion))
+			l.passTime(30 * time.Second)
 		}, "", ""},
-		"G8 two claims for one pod": {func(l *lab) {
+		"G8 two claims for one pod": {func(l *checkerEnv) {
 			l.set(newPod("web", ""), newClaim("a"))
-			l.pass(3 * time.Second)
+			l.passTime(3 * time.Second)
 			l.set(newClaim("b"))
-			l.pass(3 * time.Second)
+			l.passTime(3 * time.Second)
 		}, invariant.G8, "1 claims were in flight already for the 1 pods"},
-		"G8 a second claim after the first failed": {func(l *lab) {
+		"G8 a second claim after the first failed": {func(l *checkerEnv) {
 			l.set(newPod("web", ""), newClaim("a"))
-			l.pass(3 * time.Second)
-			l.set(newClaim("a", deleting), newClaim("b"))
-			l.pass(3 * time.Second)
+			l.passTime(3 * time.Second)
+			l.set(newClaim("a", withDeletion), newClaim("b"))
+			l.passTime(3 * time.Second)
 		}, "", ""},
-		"G8 a claim for each pod, the watch of claims first": {func(l *lab) {
+		"G8 a claim for each pod, the watch of claims first": {func(l *checkerEnv) {
 			l.set(newClaim("a"), newClaim("b"))
 			l.set(newPod("one", ""), newPod("two", ""))
-			l.pass(3 * time.Second)
+			l.passTime(3 * time.Second)
 		}, "", ""},
-		"G8 the pod of a claim was deleted, another came": {func(l *lab) {
+		"G8 the pod of a claim was deleted, another came": {func(l *checkerEnv) {
 			l.set(newPod("one", ""), newClaim("a"))
-			l.pass(3 * time.Second)
+			l.passTime(3 * time.Second)
 			l.remove(newPod("one", ""))
-			l.pass(time.Minute)
+			l.passTime(time.Minute)
 			l.set(newPod("two", ""), newClaim("b"))
-			l.pass(3 * time.Second)
+			l.passTime(3 * time.Second)
 		}, "", ""},
-		"G8 claims that share their reasons": {func(l *lab) {
+		"G8 claims that share their reasons": {func(l *checkerEnv) {
 			l.set(newPod("one", ""), newClaim("a"))
-			l.pass(3 * time.Second)
+			l.passTime(3 * time.Second)
 			l.set(newPod("two", ""), newClaim("b"))
-			l.pass(3 * time.Second)
+			l.passTime(3 * time.Second)
 			l.set(newClaim("c"))
-			l.pass(3 * time.Second)
+			l.passTime(3 * time.Second)
 		}, invariant.G8, "NodeClaim c"},
-		"G8 pods of another pool are no reason": {func(l *lab) {
+		"G8 pods of another pool are no reason": {func(l *checkerEnv) {
 			l.set(newPod("web", "", func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{karpv1.LabelNodePool: "another"} }), newClaim("a"))
-			l.pass(3 * time.Second)
+			l.passTime(3 * time.Second)
 		}, invariant.G8, "0 pods"},
-		"G8 the replacement of a node that goes": {func(l *lab) {
-			l.set(newNode("n", "i-1"), newClaim("a", has("i-1"), is("Initialized"), deleting), newPod("web", "n"), newClaim("b"))
-			l.pass(3 * time.Second)
+		"G8 the replacement of a node that goes": {func(l *checkerEnv) {
+			l.set(newNode("n", "i-1"), newClaim("a", has("i-1"), withCondition("Initialized"), withDeletion), newPod("web", "n"), newClaim("b"))
+			l.passTime(3 * time.Second)
 		}, "", ""},
-		"G10 a claim lifts its pool above the limit": {func(l *lab) {
-			l.set(limited, newClaim("a", cores("4"), is("Initialized")), newClaim("b", cores("4"), is("Initialized")))
+		"G10 a claim lifts its pool above the limit": {func(l *checkerEnv) {
+			l.set(limited, newClaim("a", cores("4"), withCondition("Initialized")), newClaim("b", cores("4"), withCondition("Initialized")))
 		}, invariant.G10, "8 of cpu, above its limit of 6"},
-		"G10 the limit was lowered": {func(l *lab) {
-			l.set(newClaim("a", cores("4"), is("Initialized")), newClaim("b", is("Initialized")))
-			l.set(limited, newClaim("b", cores("4"), is("Initialized")))
+		"G10 the limit was lowered": {func(l *checkerEnv) {
+			l.set(newClaim("a", cores("4"), withCondition("Initialized")), newClaim("b", withCondition("Initialized")))
+			l.set(limited, newClaim("b", cores("4"), withCondition("Initialized")))
 		}, "", ""},
-		"G10 one that goes is not counted": {func(l *lab) {
-			l.set(limited, newClaim("a", cores("4"), deleting), newClaim("b", cores("4"), is("Initialized")))
+		"G10 one that goes is not counted": {func(l *checkerEnv) {
+			l.set(limited, newClaim("a", cores("4"), withDeletion), newClaim("b", cores("4"), withCondition("Initialized")))
 		}, "", ""},
-		"G12 a hot loop of writes": {func(l *lab) {
+		"G12 a hot loop of writes": {func(l *checkerEnv) {
 			for range 60 {
 				l.now = l.now.Add(50 * time.Millisecond)
 				l.Request(apiproxy.Request{Time: l.now, Verb: "patch", Resource: "nodeclaims/status", Name: "a", Status: 200})
 			}
 		}, invariant.G12, "nodeclaims/status a"},
-		"G12 many objects at once": {func(l *lab) {
+		"G12 many objects at once": {func(l *checkerEnv) {
 			for i := range 1000 {
 				l.Request(apiproxy.Request{Time: l.now, Verb: "patch", Resource: "nodeclaims/status", Name: fmt.Sprint(i), Status: 200})
 			}
 		}, "", ""},
-		"G12 a hot loop of calls": {func(l *lab) {
+		"G12 a hot loop of calls": {func(l *checkerEnv) {
 			for i := range 60 {
 				l.now = l.now.Add(50 * time.Millisecond)
-				l.call("CreateFleet", fmt.Sprintf("ClientToken=%d", i), "Type=instant")
+				l.recordCall("CreateFleet", fmt.Sprintf("ClientToken=%d", i), "Type=instant")
 			}
 		}, invariant.G12, "ec2:CreateFleet"},
-		"G12 each process reads everything once": {func(l *lab) {
+		"G12 each process reads everything once": {func(l *checkerEnv) {
 			for i := range 60 {
 				if i%20 == 0 {
 					l.Restarted()
 				}
 				l.now = l.now.Add(50 * time.Millisecond)
-				l.call("DescribeImages", "Owner.1=amazon")
+				l.recordCall("DescribeImages", "Owner.1=amazon")
 			}
 		}, "", ""},
-		"G12 a hot loop of a process that restarted once": {func(l *lab) {
+		"G12 a hot loop of a process that restarted once": {func(l *checkerEnv) {
 			l.Restarted()
 			for range 60 {
 				l.now = l.now.Add(50 * time.Millisecond)
-				l.call("DescribeImages", "Owner.1=amazon")
+				l.recordCall("DescribeImages", "Owner.1=amazon")
 			}
 		}, invariant.G12, "ec2:DescribeImages"},
-		"G12 paced retries": {func(l *lab) {
+		"G12 paced retries": {func(l *checkerEnv) {
 			for range 100 {
 				l.now = l.now.Add(200 * time.Millisecond)
-				l.call("TerminateInstances", "InstanceId.1=i-1")
+				l.recordCall("TerminateInstances", "InstanceId.1=i-1")
 			}
 		}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			judge(t, tc.do, tc.want, tc.text)
+			checkVerdict(t, tc.do, tc.want, tc.text)
 		})
 	}
 }
 
-// judge says whether what was done to a lab breaks the rule that it should, or none.
-func judge(t *testing.T, do func(*lab), want invariant.Rule, text string) {
+// checkVerdict says whether what was done to an environment breaks the rule that it should, or none.
+func checkVerdict(t *testing.T, do func(*checkerEnv), want invariant.Rule, text string) {
 	t.Helper()
-	l := newLab(t)
+	l := newCheckerEnv(t)
 	l.Excuse(invariant.G13, "NodePool")
 	do(l)
 	found := l.Violations()
@@ -438,11 +438,11 @@ func judge(t *testing.T, do func(*lab), want invariant.Rule, text string) {
 // A violation tells what happened to the object, and is told once.
 func TestViolationsCarryTheHistory(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newCheckerEnv(t)
 	l.Excuse(invariant.G11, "a") // it is told of the same claim again
-	l.instance("i-1", "running", ourTags...)
+	l.setInstance("i-1", "running", ourTags...)
 	for range 3 {
-		l.set(newClaim("a"), newClaim("a", has("i-1"), is("Launched")), newClaim("a", has("i-1"), deleting), newClaim("a", has("i-1"), deleting, unheld))
+		l.set(newClaim("a"), newClaim("a", has("i-1"), withCondition("Launched")), newClaim("a", has("i-1"), withDeletion), newClaim("a", has("i-1"), withDeletion, withoutFinalizer))
 	}
 	found := l.Violations()
 	if len(found) != 1 {
@@ -459,11 +459,11 @@ func TestViolationsCarryTheHistory(t *testing.T) {
 // A test is told of its own violations, and of those that belong to nobody.
 func TestViolationsAreGivenToTheirTests(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	l.instance("i-1", "running")
-	l.call("TerminateInstances", "InstanceId.1=i-1")
-	l.set(newPod("web", "n", protected))
-	l.evict("web", named("web"))
+	l := newCheckerEnv(t)
+	l.setInstance("i-1", "running")
+	l.recordCall("TerminateInstances", "InstanceId.1=i-1")
+	l.set(newPod("web", "n", withDoNotDisrupt))
+	l.evictPod("web", uidText("web"))
 	for _, tc := range []struct {
 		pool, namespace string
 		want            int

@@ -24,12 +24,12 @@ func (c *Checker) claimChanged(at time.Time, kind Kind, next *karpv1.NodeClaim) 
 	}
 	c.checkFinalizer(at, kind, before, next)
 	if kind == Removed {
-		c.note(at, object, "gone")
+		c.recordHistory(at, object, "gone")
 		c.matching.release(next.UID)
 		delete(c.claims, next.Name)
 		return
 	}
-	c.note(at, object, sayClaim(next))
+	c.recordHistory(at, object, sayClaim(next))
 	now := &claim{NodeClaim: next, seen: at}
 	if before != nil {
 		now.seen, now.judged, now.launch, now.atBirth = before.seen, before.judged, before.launch, before.atBirth
@@ -61,7 +61,7 @@ func (c *Checker) checkFinalizer(at time.Time, kind Kind, before *claim, next *k
 	if id == "" || !known || instance.State == stateTerminated {
 		return
 	}
-	c.report(Violation{
+	c.reportViolation(Violation{
 		Rule: G3, At: at, Object: claimObject(next.Name), Pool: poolOf(next),
 		What: fmt.Sprintf("its finalizer went while instance %s is %s", id, instance.State),
 	})
@@ -74,7 +74,7 @@ func (c *Checker) checkSharedInstance(at time.Time, now *claim) {
 	}
 	for _, other := range c.claims {
 		if other.UID != now.UID && other.Status.ProviderID == now.Status.ProviderID {
-			c.report(Violation{
+			c.reportViolation(Violation{
 				Rule: G1, At: at, Object: claimObject(now.Name), Pool: poolOf(now.NodeClaim),
 				What: fmt.Sprintf("it has the instance of NodeClaim %s, %s", other.Name, now.Status.ProviderID),
 			})
@@ -114,7 +114,7 @@ func (c *Checker) checkLimits(at time.Time, now *claim) {
 			continue // there was none
 		}
 		if have := used[name]; have.Cmp(limit) > 0 {
-			c.report(Violation{
+			c.reportViolation(Violation{
 				Rule: G10, At: at, Object: claimObject(now.Name), Pool: pool.Name,
 				What: fmt.Sprintf("with it, NodePool %s has %s of %s, above its limit of %s", pool.Name, have.String(), name, limit.String()),
 			})

@@ -30,8 +30,8 @@ func (c *Checker) Cloud(at time.Time, instances []awsemu.InstanceView) {
 	next := make(map[string]awsemu.InstanceView, len(instances))
 	for _, i := range instances {
 		next[i.ID] = i
-		if c.ours(i) {
-			c.note(at, instanceObject(i.ID), fmt.Sprintf("%s %s %s in %s", i.State, i.Type, i.CapacityType, i.Zone))
+		if c.isOwnInstance(i) {
+			c.recordHistory(at, instanceObject(i.ID), fmt.Sprintf("%s %s %s in %s", i.State, i.Type, i.CapacityType, i.Zone))
 		}
 	}
 	c.instances = next
@@ -45,14 +45,14 @@ func (c *Checker) Call(at time.Time, call awsemu.Call) {
 		return
 	}
 	c.countCall(at, call)
-	ids := named(call)
+	ids := uidText(call)
 	for _, id := range ids {
 		outcome := call.Code
 		if outcome == "" {
 			outcome = "ok"
 		}
 		if !strings.HasPrefix(call.Action, "Describe") {
-			c.note(at, instanceObject(id), call.Action+": "+outcome)
+			c.recordHistory(at, instanceObject(id), call.Action+": "+outcome)
 		}
 	}
 	if call.Action != "TerminateInstances" && call.Action != "StopInstances" && call.Action != "CreateTags" {
@@ -66,8 +66,8 @@ func (c *Checker) Call(at time.Time, call awsemu.Call) {
 	}
 }
 
-// named are the instances that a call names.
-func named(call awsemu.Call) []string {
+// uidText are the instances that a call names.
+func uidText(call awsemu.Call) []string {
 	var ids []string
 	for key, value := range call.Parameters {
 		if (strings.HasPrefix(key, "InstanceId.") || strings.HasPrefix(key, "ResourceId.")) && strings.HasPrefix(value, "i-") {
@@ -77,8 +77,8 @@ func named(call awsemu.Call) []string {
 	return ids
 }
 
-// ours says whether an instance is tagged as one of this cluster, made by a controller.
-func (c *Checker) ours(i awsemu.InstanceView) bool {
+// isOwnInstance says whether an instance is tagged as one of this cluster, made by a controller.
+func (c *Checker) isOwnInstance(i awsemu.InstanceView) bool {
 	return i.Tags[clusterTag] == c.options.Cluster && i.Tags[karpv1.LabelNodePool] != ""
 }
 
@@ -86,10 +86,10 @@ func (c *Checker) ours(i awsemu.InstanceView) bool {
 // and still has a claim is ours all the same.
 func (c *Checker) checkTouched(at time.Time, call awsemu.Call, id string) {
 	i, known := c.instances[id]
-	if !known || c.ours(i) || len(c.claimsOf(id)) > 0 {
+	if !known || c.isOwnInstance(i) || len(c.claimsOf(id)) > 0 {
 		return
 	}
-	c.report(Violation{Rule: G2, At: at, Object: instanceObject(id), What: call.Action + " was called for it, and it does not carry the tag of the cluster"})
+	c.reportViolation(Violation{Rule: G2, At: at, Object: instanceObject(id), What: call.Action + " was called for it, and it does not carry the tag of the cluster"})
 }
 
 // claimsOf are the claims that name an instance.
@@ -111,9 +111,9 @@ func (c *Checker) checkInstances(at time.Time) {
 	for id, i := range c.instances {
 		alive := i.State != stateTerminated && i.State != stateShuttingDown
 		owners := c.claimsOf(id)
-		orphan := alive && c.ours(i) && len(owners) == 0
-		if lasts := c.lasts(at, "orphan "+id, orphan); lasts > c.options.Limits.Orphan {
-			c.report(Violation{
+		orphan := alive && c.isOwnInstance(i) && len(owners) == 0
+		if lasts := c.heldFor(at, "orphan "+id, orphan); lasts > c.options.Limits.Orphan {
+			c.reportViolation(Violation{
 				Rule: G2, At: at, Object: instanceObject(id), Pool: i.Tags[karpv1.LabelNodePool],
 				What: fmt.Sprintf("no NodeClaim has it for %s, and it still is %s", lasts.Round(time.Second), i.State),
 			})
@@ -131,8 +131,8 @@ func (c *Checker) checkInstances(at time.Time) {
 	}
 	for name := range c.claims {
 		double := len(byClaim[name]) > 1
-		if lasts := c.lasts(at, "double "+name, double); lasts > c.options.Limits.Rest {
-			c.report(Violation{
+		if lasts := c.heldFor(at, "double "+name, double); lasts > c.options.Limits.Rest {
+			c.reportViolation(Violation{
 				Rule: G1, At: at, Object: claimObject(name), Pool: poolOf(c.claims[name].NodeClaim),
 				What: fmt.Sprintf("it has %d instances for %s: %s", len(byClaim[name]), lasts.Round(time.Second), strings.Join(byClaim[name], ", ")),
 			})

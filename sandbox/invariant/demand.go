@@ -29,14 +29,14 @@ func newMatching() matching {
 // add finds a pod for a claim, if need be by giving other claims another one, and says whether there is one.
 func (m *matching) add(claim types.UID, reasons []types.UID) bool {
 	m.reasons[claim] = reasons
-	if m.augment(claim, map[types.UID]bool{}) {
+	if m.augmentPath(claim, map[types.UID]bool{}) {
 		return true
 	}
 	delete(m.reasons, claim)
 	return false
 }
 
-func (m *matching) augment(claim types.UID, tried map[types.UID]bool) bool {
+func (m *matching) augmentPath(claim types.UID, tried map[types.UID]bool) bool {
 	for _, free := range []bool{true, false} { // a pod that nobody has comes first
 		for _, p := range m.reasons[claim] {
 			other, taken := m.claimOf[p]
@@ -44,7 +44,7 @@ func (m *matching) augment(claim types.UID, tried map[types.UID]bool) bool {
 				continue
 			}
 			tried[p] = true
-			if !taken || m.augment(other, tried) {
+			if !taken || m.augmentPath(other, tried) {
 				m.claimOf[p], m.podOf[claim] = claim, p
 				return true
 			}
@@ -70,7 +70,7 @@ func (m *matching) release(claim types.UID) {
 // which the pods on that node count. Each pod of a CapacityBuffer counts as one that needs a place.
 func (c *Checker) checkDemand(at time.Time) {
 	for _, now := range c.claims {
-		if now.judged || at.Sub(now.seen) < c.options.Limits.Settle {
+		if now.judged || at.Sub(now.seen) < c.options.Limits.WatchLag {
 			continue
 		}
 		now.judged = true
@@ -79,25 +79,25 @@ func (c *Checker) checkDemand(at time.Time) {
 			condition.True(now.Status.Conditions, karpv1.ConditionInitialized) {
 			continue
 		}
-		reasons := c.reasons(pool.Name, now)
+		reasons := c.podsNeedingClaim(pool.Name, now)
 		if c.matching.add(now.UID, reasons) {
 			continue
 		}
-		c.report(Violation{
+		c.reportViolation(Violation{
 			Rule: G8, At: at, Object: claimObject(now.Name), Pool: pool.Name,
 			What: fmt.Sprintf("%d claims were in flight already for the %d pods that needed a place", len(c.matching.podOf), len(reasons)),
 		})
 	}
 }
 
-// reasons are the pods that needed a place on a node of a pool around the time a claim was made.
-func (c *Checker) reasons(pool string, now *claim) []types.UID {
+// podsNeedingClaim are the pods that needed a place on a node of a pool around the time a claim was made.
+func (c *Checker) podsNeedingClaim(pool string, now *claim) []types.UID {
 	var list []types.UID
 	for uid, p := range c.pods {
 		if !mayUse(p.Pod, pool) || p.CreationTimestamp.After(now.CreationTimestamp.Time) {
 			continue
 		}
-		if p.gone.IsZero() && needsPlace(p.Pod) || now.seen.Sub(p.wanted) < recently && !p.wanted.IsZero() || c.displaced(p.Pod) {
+		if p.gone.IsZero() && needsPlace(p.Pod) || now.seen.Sub(p.wanted) < recently && !p.wanted.IsZero() || c.willBeDisplaced(p.Pod) {
 			list = append(list, uid)
 		}
 	}
@@ -110,21 +110,21 @@ func (c *Checker) reasons(pool string, now *claim) []types.UID {
 	return list
 }
 
-// displaced says whether a pod will need another node.
-func (c *Checker) displaced(p *corev1.Pod) bool {
+// willBeDisplaced says whether a pod will need another node.
+func (c *Checker) willBeDisplaced(p *corev1.Pod) bool {
 	n := c.nodes[p.Spec.NodeName]
-	if p.Spec.NodeName == "" || terminal(p) {
+	if p.Spec.NodeName == "" || isTerminal(p) {
 		return false
 	}
 	if n == nil {
 		return true
 	}
 	owner := c.claimOfNode(n.Name)
-	return n.DeletionTimestamp != nil || tainted(n, karpv1.TaintKeyDisrupted) || owner != nil && owner.DeletionTimestamp != nil
+	return n.DeletionTimestamp != nil || hasTaint(n, karpv1.TaintKeyDisrupted) || owner != nil && owner.DeletionTimestamp != nil
 }
 
 func needsPlace(p *corev1.Pod) bool {
-	return p.Spec.NodeName == "" && p.DeletionTimestamp == nil && !terminal(p) && len(p.Spec.SchedulingGates) == 0
+	return p.Spec.NodeName == "" && p.DeletionTimestamp == nil && !isTerminal(p) && len(p.Spec.SchedulingGates) == 0
 }
 
 // mayUse says whether a pod does not request another pool by name.

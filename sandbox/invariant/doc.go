@@ -7,5 +7,5 @@
 // see, and so what it cannot.
 //
 // G14 is no judgement of a moment: Unsettled lists what is left to be done, and a test waits at its end until
-// nothing is. G4 needs to be told when the controller cannot see, by Blind. Enter at New and Follow.
+// nothing is. G4 needs to be told when the controller cannot see, by Blind. Start reading at New and Follow.
 package invariant

@@ -36,32 +36,32 @@ func (c *Checker) podChanged(at time.Time, kind Kind, next *corev1.Pod) {
 	}
 	if kind == Removed {
 		known.gone = at
-		c.note(at, podObject(next), "gone")
+		c.recordHistory(at, podObject(next), "gone")
 		return
 	}
 	text := fmt.Sprintf("%s %s on %q", next.UID, next.Status.Phase, next.Spec.NodeName)
 	if next.DeletionTimestamp != nil {
 		text += " deleting"
 	}
-	c.note(at, podObject(next), text)
+	c.recordHistory(at, podObject(next), text)
 }
 
 // nodeChanged follows nodes.
 func (c *Checker) nodeChanged(at time.Time, kind Kind, next *corev1.Node) {
 	if kind == Removed {
 		delete(c.nodes, next.Name)
-		if managed(next) {
-			c.note(at, nodeObject(next.Name), "gone")
+		if isManaged(next) {
+			c.recordHistory(at, nodeObject(next.Name), "gone")
 		}
 		return
 	}
 	before := c.nodes[next.Name]
 	c.nodes[next.Name] = next
-	if !managed(next) {
+	if !isManaged(next) {
 		return
 	}
-	if tainted(next, karpv1.TaintKeyDisrupted) && (before == nil || !tainted(before, karpv1.TaintKeyDisrupted)) {
-		c.held(at, next)
+	if hasTaint(next, karpv1.TaintKeyDisrupted) && (before == nil || !hasTaint(before, karpv1.TaintKeyDisrupted)) {
+		c.recordTaint(at, next)
 	}
 	words := []string{fmt.Sprintf("ready=%v registered=%s initialized=%s", ready(next), next.Labels[karpv1.LabelRegistered], next.Labels[karpv1.LabelInitialized])}
 	for _, t := range next.Spec.Taints {
@@ -70,7 +70,7 @@ func (c *Checker) nodeChanged(at time.Time, kind Kind, next *corev1.Node) {
 	if next.DeletionTimestamp != nil {
 		words = append(words, "deleting")
 	}
-	c.note(at, nodeObject(next.Name), strings.Join(words, " "))
+	c.recordHistory(at, nodeObject(next.Name), strings.Join(words, " "))
 }
 
 // Request tells of a request of the controller to the API server that was answered.
@@ -91,16 +91,16 @@ func (c *Checker) checkRemoval(r apiproxy.Request) {
 	uid := types.UID(uidIn(r.Body))
 	if uid == "" {
 		object := "Pod " + r.Namespace + "/" + r.Name
-		c.report(Violation{Rule: G6, At: r.Time, Object: object, Namespace: r.Namespace, What: fmt.Sprintf("%s %s does not name its UID", r.Verb, r.Resource)})
+		c.reportViolation(Violation{Rule: G6, At: r.Time, Object: object, Namespace: r.Namespace, What: fmt.Sprintf("%s %s does not name its UID", r.Verb, r.Resource)})
 		return
 	}
 	p := c.pods[uid]
 	if p == nil {
 		return // gone long ago, or not seen yet
 	}
-	c.note(r.Time, podObject(p.Pod), fmt.Sprintf("%s %s: %d", r.Verb, r.Resource, r.Status))
+	c.recordHistory(r.Time, podObject(p.Pod), fmt.Sprintf("%s %s: %d", r.Verb, r.Resource, r.Status))
 	before := !p.ending.IsZero() && p.ending.Before(r.Time)
-	if r.Status >= http.StatusMultipleChoices || before || terminal(p.Pod) || c.due(p.Pod, r.Time) {
+	if r.Status >= http.StatusMultipleChoices || before || isTerminal(p.Pod) || c.isPastDeadline(p.Pod, r.Time) {
 		return
 	}
 	violation := Violation{Rule: G6, At: r.Time, Object: podObject(p.Pod), Namespace: p.Namespace, Pool: c.poolOfNode(p.Spec.NodeName)}
@@ -112,27 +112,27 @@ func (c *Checker) checkRemoval(r apiproxy.Request) {
 	default:
 		return
 	}
-	c.report(violation)
+	c.reportViolation(violation)
 }
 
 // uidIn finds the UID that a body names, as JSON or as protobuf: 36 characters with dashes in their places.
 func uidIn(body []byte) string {
 	const length = 36
 	for i := 0; i+length <= len(body); i++ {
-		if part := body[i : i+length]; part[8] == '-' && part[13] == '-' && part[18] == '-' && part[23] == '-' && hexadecimal(part) {
+		if part := body[i : i+length]; part[8] == '-' && part[13] == '-' && part[18] == '-' && part[23] == '-' && isHexadecimal(part) {
 			return string(part)
 		}
 	}
 	return ""
 }
 
-func hexadecimal(text []byte) bool {
+func isHexadecimal(text []byte) bool {
 	return !slices.ContainsFunc(text, func(b byte) bool { return b != '-' && !(b >= '0' && b <= '9') && !(b >= 'a' && b <= 'f') })
 }
 
-// due says whether the deadline of a pod's node allows to end it: from the deadline less the grace of
+// isPastDeadline says whether the deadline of a pod's node allows to end it: from the deadline less the grace of
 // the pod (LC-36).
-func (c *Checker) due(p *corev1.Pod, at time.Time) bool {
+func (c *Checker) isPastDeadline(p *corev1.Pod, at time.Time) bool {
 	owner := c.claimOfNode(p.Spec.NodeName)
 	if owner == nil {
 		return false
@@ -165,7 +165,7 @@ func (c *Checker) suspectTermination(at time.Time, id string) {
 			continue
 		}
 		for uid, p := range c.pods {
-			if p.Spec.NodeName == n.Name && p.gone.IsZero() && drainable(p.Pod) && !c.due(p.Pod, at) {
+			if p.Spec.NodeName == n.Name && p.gone.IsZero() && isDrainable(p.Pod) && !c.isPastDeadline(p.Pod, at) {
 				c.suspects = append(c.suspects, suspect{at: at, uid: uid, node: n.Name})
 			}
 		}
@@ -176,16 +176,16 @@ func (c *Checker) suspectTermination(at time.Time, id string) {
 func (c *Checker) checkSuspects(at time.Time) {
 	var later []suspect
 	for _, s := range c.suspects {
-		if at.Sub(s.at) < c.options.Limits.Settle {
+		if at.Sub(s.at) < c.options.Limits.WatchLag {
 			later = append(later, s)
 			continue
 		}
 		p := c.pods[s.uid]
-		asked := p == nil || p.DeletionTimestamp != nil || !p.gone.IsZero() || terminal(p.Pod)
+		asked := p == nil || p.DeletionTimestamp != nil || !p.gone.IsZero() || isTerminal(p.Pod)
 		if asked {
 			continue
 		}
-		c.report(Violation{
+		c.reportViolation(Violation{
 			Rule: G6, At: s.at, Object: podObject(p.Pod), Namespace: p.Namespace, Pool: c.poolOfNode(s.node),
 			What: "its instance was ended before it was evicted from node " + s.node,
 		})
@@ -198,10 +198,10 @@ func (c *Checker) checkSuspects(at time.Time) {
 func (c *Checker) checkTaints(at time.Time) {
 	for _, n := range c.nodes {
 		owner := c.claimOfNode(n.Name)
-		forgotten := managed(n) && tainted(n, karpv1.TaintKeyDisrupted) && n.DeletionTimestamp == nil &&
+		forgotten := isManaged(n) && hasTaint(n, karpv1.TaintKeyDisrupted) && n.DeletionTimestamp == nil &&
 			(owner == nil || owner.DeletionTimestamp == nil && !condition.True(owner.Status.Conditions, karpv1.ConditionDisruptionReason))
-		if lasts := c.lasts(at, "taint "+n.Name, forgotten); lasts > c.options.Limits.Taint {
-			c.report(Violation{
+		if lasts := c.heldFor(at, "taint "+n.Name, forgotten); lasts > c.options.Limits.Taint {
+			c.reportViolation(Violation{
 				Rule: G7, At: at, Object: nodeObject(n.Name), Pool: n.Labels[karpv1.LabelNodePool],
 				What: fmt.Sprintf("it has the taint %s for %s and is not going", karpv1.TaintKeyDisrupted, lasts.Round(time.Second)),
 			})
@@ -257,7 +257,7 @@ func doNotDisrupt(p *corev1.Pod, at time.Time) bool {
 	return false
 }
 
-func managed(n *corev1.Node) bool { return n.Labels[karpv1.LabelNodePool] != "" }
+func isManaged(n *corev1.Node) bool { return n.Labels[karpv1.LabelNodePool] != "" }
 
 func ready(n *corev1.Node) bool {
 	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
@@ -265,21 +265,21 @@ func ready(n *corev1.Node) bool {
 	})
 }
 
-func tainted(n *corev1.Node, key string) bool {
+func hasTaint(n *corev1.Node, key string) bool {
 	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key })
 }
 
-func terminal(p *corev1.Pod) bool {
+func isTerminal(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
 
-// drainable is what a drain waits for (LC-29).
-func drainable(p *corev1.Pod) bool {
+// isDrainable is what a drain waits for (LC-29).
+func isDrainable(p *corev1.Pod) bool {
 	_, mirror := p.Annotations[corev1.MirrorPodAnnotationKey]
 	disrupted := karpv1.DisruptedTaint()
 	tolerates := slices.ContainsFunc(p.Spec.Tolerations, func(t corev1.Toleration) bool {
 		return (t.Key == "" || t.Key == disrupted.Key) && (t.Effect == "" || t.Effect == disrupted.Effect) &&
 			(t.Operator == corev1.TolerationOpExists || t.Value == disrupted.Value && t.Key != "")
 	})
-	return !terminal(p) && !mirror && !tolerates && p.DeletionTimestamp == nil
+	return !isTerminal(p) && !mirror && !tolerates && p.DeletionTimestamp == nil
 }

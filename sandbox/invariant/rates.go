@@ -45,7 +45,7 @@ func (c *Checker) countCall(at time.Time, call awsemu.Call) {
 		return // the next page of a list
 	}
 	object := fmt.Sprintf("%s:%s %x", call.Service, call.Action, sum.Sum(nil)[:4])
-	if ids := named(call); len(ids) > 0 && len(ids) <= 3 {
+	if ids := uidText(call); len(ids) > 0 && len(ids) <= 3 {
 		object = fmt.Sprintf("%s:%s %s", call.Service, call.Action, strings.Join(ids, ","))
 	}
 	c.count(at, object, "")
@@ -65,7 +65,7 @@ func (c *Checker) count(at time.Time, object, namespace string) {
 	times = append(times, at)
 	c.rates[object] = times
 	if most := c.options.Limits.Rate * rateWindow.Seconds(); float64(len(times)) > most {
-		c.report(Violation{
+		c.reportViolation(Violation{
 			Rule: G12, At: at, Object: object, Namespace: namespace,
 			What: fmt.Sprintf("%d calls in %s", len(times), rateWindow),
 		})

@@ -32,23 +32,23 @@ func (c *Checker) Blind(at time.Time) (sighted func(time.Time)) {
 // checkStart judges the moment at which a claim begins to be disrupted: G4. What the process did
 // before it was blinded may show a moment later.
 func (c *Checker) checkStart(at time.Time, before, now *claim) {
-	if before == nil || before.disrupted() || !now.disrupted() || now.DeletionTimestamp != nil {
+	if before == nil || before.isDisrupted() || !now.isDisrupted() || now.DeletionTimestamp != nil {
 		return
 	}
-	if c.blind > 0 && at.Sub(c.blindSince) > c.options.Limits.Settle {
-		c.report(Violation{
+	if c.blind > 0 && at.Sub(c.blindSince) > c.options.Limits.WatchLag {
+		c.reportViolation(Violation{
 			Rule: G4, At: at, Object: claimObject(now.Name), Pool: poolOf(now.NodeClaim),
-			What: fmt.Sprintf("its disruption started (%s) while the controller could not know the state of the cluster", now.disruption()),
+			What: fmt.Sprintf("its disruption started (%s) while the controller could not know the state of the cluster", now.disruptionReason()),
 		})
 	}
 }
 
-func (c *claim) disrupted() bool {
+func (c *claim) isDisrupted() bool {
 	return condition.True(c.Status.Conditions, karpv1.ConditionDisruptionReason)
 }
 
-// disruption is why a claim is disrupted.
-func (c *claim) disruption() string {
+// disruptionReason is why a claim is disrupted.
+func (c *claim) disruptionReason() string {
 	if found := condition.Find(c.Status.Conditions, karpv1.ConditionDisruptionReason); found != nil {
 		return found.Reason
 	}

@@ -15,19 +15,19 @@ type Field struct {
 }
 
 // String renders the field on one line.
-func (f Field) String() string { return f.Path + ": " + inline(f.Value) }
+func (f Field) String() string { return f.Path + ": " + inlineText(f.Value) }
 
 // Lost describes each part of want that have lacks or holds differently. What have holds besides is
 // not compared, in list elements neither; a null in want requests nothing.
 func Lost(want, have any) []string {
 	var lost []string
-	walk(want, have, "", func(path string, want, have any, both bool) {
+	walkDifferences(want, have, "", func(path string, want, have any, both bool) {
 		switch {
 		case want == nil:
 		case !both:
-			lost = append(lost, fmt.Sprintf("%s: %s is gone", path, inline(want)))
+			lost = append(lost, fmt.Sprintf("%s: %s is gone", path, inlineText(want)))
 		default:
-			lost = append(lost, fmt.Sprintf("%s: %s became %s", path, inline(want), inline(have)))
+			lost = append(lost, fmt.Sprintf("%s: %s became %s", path, inlineText(want), inlineText(have)))
 		}
 	})
 	return lost
@@ -36,7 +36,7 @@ func Lost(want, have any) []string {
 // Added returns each part of have that want lacks.
 func Added(want, have any) []Field {
 	var added []Field
-	walk(have, want, "", func(path string, value, _ any, both bool) {
+	walkDifferences(have, want, "", func(path string, value, _ any, both bool) {
 		if !both {
 			added = append(added, Field{path, value})
 		}
@@ -44,7 +44,7 @@ func Added(want, have any) []Field {
 	return added
 }
 
-func inline(value any) string {
+func inlineText(value any) string {
 	if text, ok := value.(string); ok {
 		return text
 	}
@@ -55,8 +55,8 @@ func inline(value any) string {
 	return string(text)
 }
 
-// walk calls differ for each part of a that b lacks (both is false) or holds differently.
-func walk(a, b any, path string, differ func(path string, a, b any, both bool)) {
+// walkDifferences calls differ for each part of a that b lacks (both is false) or holds differently.
+func walkDifferences(a, b any, path string, differ func(path string, a, b any, both bool)) {
 	switch a := a.(type) {
 	case map[string]any:
 		other, ok := b.(map[string]any)
@@ -67,7 +67,7 @@ func walk(a, b any, path string, differ func(path string, a, b any, both bool)) 
 		for _, key := range slices.Sorted(maps.Keys(a)) {
 			below := path + "." + key
 			if value, found := other[key]; found {
-				walk(a[key], value, below, differ)
+				walkDifferences(a[key], value, below, differ)
 			} else {
 				differ(below, a[key], nil, false)
 			}
@@ -79,7 +79,7 @@ func walk(a, b any, path string, differ func(path string, a, b any, both bool)) 
 			return
 		}
 		for i := range a {
-			walk(a[i], other[i], fmt.Sprintf("%s[%d]", path, i), differ)
+			walkDifferences(a[i], other[i], fmt.Sprintf("%s[%d]", path, i), differ)
 		}
 	default:
 		if !reflect.DeepEqual(a, b) {

@@ -92,7 +92,7 @@ func (c *Client) awaitEstablished(ctx context.Context, pending map[string]bool) 
 func (c *Client) awaitDiscovery(ctx context.Context, all []*apiextensionsv1.CustomResourceDefinition) error {
 	var missing error
 	err := wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(context.Context) (bool, error) {
-		missing = c.unlisted(all)
+		missing = c.checkDiscovered(all)
 		return missing == nil, nil
 	})
 	if err != nil {
@@ -101,8 +101,8 @@ func (c *Client) awaitDiscovery(ctx context.Context, all []*apiextensionsv1.Cust
 	return nil
 }
 
-// unlisted returns an error that names the first served version that discovery does not show.
-func (c *Client) unlisted(all []*apiextensionsv1.CustomResourceDefinition) error {
+// checkDiscovered returns an error that names the first served version that discovery does not show.
+func (c *Client) checkDiscovered(all []*apiextensionsv1.CustomResourceDefinition) error {
 	c.mapper.Reset()
 	for _, crd := range all {
 		kind := schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}

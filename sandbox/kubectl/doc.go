@@ -2,5 +2,5 @@
 // strict field validation, prints tables, and installs our CRDs. It speaks to any API server.
 //
 // It knows nothing of what the objects mean, and nothing of how the API server was started.
-// Enter at New.
+// Start reading at New.
 package kubectl

@@ -2,5 +2,5 @@
 // that could be measured: a running container uses what it requests, and a node the sum of that.
 //
 // It answers what kubectl top asks. Who may call it, and how the API server finds it, is left to the
-// caller. Enter at New.
+// caller. Start reading at New.
 package metricsapi

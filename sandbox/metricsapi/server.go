@@ -28,19 +28,19 @@ const window = 30 * time.Second
 func New(client kubernetes.Interface) http.Handler {
 	s := &server{client: client}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+root, func(w http.ResponseWriter, _ *http.Request) { write(w, http.StatusOK, resources()) })
-	mux.HandleFunc("GET "+root+"/nodes", s.answer(s.nodes))
-	mux.HandleFunc("GET "+root+"/nodes/{name}", s.answer(s.node))
-	mux.HandleFunc("GET "+root+"/pods", s.answer(s.pods))
-	mux.HandleFunc("GET "+root+"/namespaces/{namespace}/pods", s.answer(s.pods))
-	mux.HandleFunc("GET "+root+"/namespaces/{namespace}/pods/{name}", s.answer(s.pod))
+	mux.HandleFunc("GET "+root, func(w http.ResponseWriter, _ *http.Request) { write(w, http.StatusOK, apiResources()) })
+	mux.HandleFunc("GET "+root+"/nodes", s.writeObject(s.nodes))
+	mux.HandleFunc("GET "+root+"/nodes/{name}", s.writeObject(s.node))
+	mux.HandleFunc("GET "+root+"/pods", s.writeObject(s.pods))
+	mux.HandleFunc("GET "+root+"/namespaces/{namespace}/pods", s.writeObject(s.pods))
+	mux.HandleFunc("GET "+root+"/namespaces/{namespace}/pods/{name}", s.writeObject(s.pod))
 	return mux
 }
 
 type server struct{ client kubernetes.Interface }
 
-// answer writes the object, or the error in the form of Kubernetes.
-func (s *server) answer(find func(*http.Request) (any, error)) http.HandlerFunc {
+// writeObject writes the object, or the error in the form of Kubernetes.
+func (s *server) writeObject(find func(*http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		object, err := find(r)
 		if err == nil {
@@ -62,7 +62,7 @@ func write(w http.ResponseWriter, code int, object any) {
 	_ = json.NewEncoder(w).Encode(object) // the reader may be gone
 }
 
-func resources() metav1.APIResourceList {
+func apiResources() metav1.APIResourceList {
 	verbs := metav1.Verbs{"get", "list"}
 	return metav1.APIResourceList{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, GroupVersion: groupVersion,
@@ -73,14 +73,14 @@ func resources() metav1.APIResourceList {
 	}
 }
 
-// selected passes the selectors of a request on. The answer may come from the API server's cache.
-func selected(r *http.Request) metav1.ListOptions {
+// listOptions passes the selectors of a request on. The answer may come from the API server's cache.
+func listOptions(r *http.Request) metav1.ListOptions {
 	query := r.URL.Query()
 	return metav1.ListOptions{LabelSelector: query.Get("labelSelector"), FieldSelector: query.Get("fieldSelector"), ResourceVersion: "0"}
 }
 
 func (s *server) nodes(r *http.Request) (any, error) {
-	nodes, err := s.client.CoreV1().Nodes().List(r.Context(), selected(r))
+	nodes, err := s.client.CoreV1().Nodes().List(r.Context(), listOptions(r))
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func (s *server) nodes(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := metricsv1beta1.NodeMetricsList{TypeMeta: kind("NodeMetricsList"), Items: []metricsv1beta1.NodeMetrics{}}
+	list := metricsv1beta1.NodeMetricsList{TypeMeta: typeMeta("NodeMetricsList"), Items: []metricsv1beta1.NodeMetrics{}}
 	for _, n := range nodes.Items {
 		if ready(&n) {
 			list.Items = append(list.Items, nodeMetrics(&n, used[n.Name]))
@@ -126,7 +126,7 @@ func (s *server) usedByNode(r *http.Request, node string) (map[string]corev1.Res
 		}
 		sum := used[p.Spec.NodeName]
 		if sum == nil {
-			sum = nothing()
+			sum = zeroUsage()
 			used[p.Spec.NodeName] = sum
 		}
 		for _, c := range p.Spec.Containers {
@@ -137,11 +137,11 @@ func (s *server) usedByNode(r *http.Request, node string) (map[string]corev1.Res
 }
 
 func (s *server) pods(r *http.Request) (any, error) {
-	pods, err := s.client.CoreV1().Pods(r.PathValue("namespace")).List(r.Context(), selected(r))
+	pods, err := s.client.CoreV1().Pods(r.PathValue("namespace")).List(r.Context(), listOptions(r))
 	if err != nil {
 		return nil, err
 	}
-	list := metricsv1beta1.PodMetricsList{TypeMeta: kind("PodMetricsList"), Items: []metricsv1beta1.PodMetrics{}}
+	list := metricsv1beta1.PodMetricsList{TypeMeta: typeMeta("PodMetricsList"), Items: []metricsv1beta1.PodMetrics{}}
 	for _, p := range pods.Items {
 		if p.Status.Phase == corev1.PodRunning {
 			list.Items = append(list.Items, podMetrics(&p))
@@ -161,33 +161,35 @@ func (s *server) pod(r *http.Request) (any, error) {
 	return podMetrics(p), nil
 }
 
-func kind(name string) metav1.TypeMeta { return metav1.TypeMeta{APIVersion: groupVersion, Kind: name} }
+func typeMeta(name string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: groupVersion, Kind: name}
+}
 
 func nodeMetrics(n *corev1.Node, used corev1.ResourceList) metricsv1beta1.NodeMetrics {
 	if used == nil {
-		used = nothing()
+		used = zeroUsage()
 	}
 	return metricsv1beta1.NodeMetrics{
-		TypeMeta: kind("NodeMetrics"), ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels},
+		TypeMeta: typeMeta("NodeMetrics"), ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels},
 		Timestamp: metav1.Now(), Window: metav1.Duration{Duration: window}, Usage: used,
 	}
 }
 
 func podMetrics(p *corev1.Pod) metricsv1beta1.PodMetrics {
 	m := metricsv1beta1.PodMetrics{
-		TypeMeta: kind("PodMetrics"), ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace, Labels: p.Labels},
+		TypeMeta: typeMeta("PodMetrics"), ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace, Labels: p.Labels},
 		Timestamp: metav1.Now(), Window: metav1.Duration{Duration: window},
 	}
 	for _, c := range p.Spec.Containers {
-		used := nothing()
+		used := zeroUsage()
 		add(used, c.Resources.Requests)
 		m.Containers = append(m.Containers, metricsv1beta1.ContainerMetrics{Name: c.Name, Usage: used})
 	}
 	return m
 }
 
-// nothing has both resources: clients take one that is missing for a mistake.
-func nothing() corev1.ResourceList {
+// zeroUsage has both resources: clients take one that is missing for a mistake.
+func zeroUsage() corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceCPU: {}, corev1.ResourceMemory: {}}
 }
 

@@ -77,7 +77,7 @@ scrape_configs:
 		}
 		_ = log.Close()
 	})
-	await(t, "Prometheus is ready", func() (bool, string) {
+	waitUntil(t, "Prometheus is ready", func() (bool, string) {
 		_, err := p.get("/-/ready", nil)
 		return err == nil, fmt.Sprint(err)
 	})
@@ -110,11 +110,11 @@ type series struct {
 	Values [][2]any
 }
 
-// ask evaluates an expression over all the time since the start, as a panel does.
-func (p *prometheus) ask(expr string) ([]series, error) {
+// queryRange evaluates an expression over all the time since the start, as a panel does.
+func (p *prometheus) queryRange(expr string) ([]series, error) {
 	now := time.Now()
 	text, err := p.get("/api/v1/query_range", url.Values{
-		"query": {expr}, "start": {seconds(p.began)}, "end": {seconds(now)}, "step": {seconds(time.Unix(0, 0).Add(step))},
+		"query": {expr}, "start": {unixSeconds(p.began)}, "end": {unixSeconds(now)}, "step": {unixSeconds(time.Unix(0, 0).Add(step))},
 	})
 	if err != nil {
 		return nil, err
@@ -124,9 +124,9 @@ func (p *prometheus) ask(expr string) ([]series, error) {
 	return answer.Data.Result, err
 }
 
-// latest is the last value of an expression that has one series; 0 if there is none.
-func (p *prometheus) latest(expr string) float64 {
-	data, err := p.ask(expr)
+// latestValue is the last value of an expression that has one series; 0 if there is none.
+func (p *prometheus) latestValue(expr string) float64 {
+	data, err := p.queryRange(expr)
 	if err != nil || len(data) != 1 {
 		return 0
 	}
@@ -138,7 +138,9 @@ func (p *prometheus) latest(expr string) float64 {
 	return value
 }
 
-func seconds(t time.Time) string { return strconv.FormatFloat(float64(t.UnixMilli())/1000, 'f', 3, 64) }
+func unixSeconds(t time.Time) string {
+	return strconv.FormatFloat(float64(t.UnixMilli())/1000, 'f', 3, 64)
+}
 
 // rule is what the server says of a rule.
 type rule struct {
@@ -150,8 +152,8 @@ type rule struct {
 	Query     string
 }
 
-// rules are those that the server evaluates.
-func (p *prometheus) rules() ([]rule, error) {
+// evaluatedRules are those that the server evaluates.
+func (p *prometheus) evaluatedRules() ([]rule, error) {
 	text, err := p.get("/api/v1/rules", nil)
 	if err != nil {
 		return nil, err

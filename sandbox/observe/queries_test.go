@@ -35,25 +35,25 @@ func TestEveryQueryReturnsData(t *testing.T) {
 	l := start(t, program)
 	p := l.prometheus
 	t.Run("life", func(t *testing.T) {
-		for _, a := range acts() {
+		for _, a := range liveSteps() {
 			t.Run(a.name, func(t *testing.T) {
 				t.Parallel()
-				a.run(l.of(t))
+				a.run(l.forTest(t))
 			})
 		}
 	})
 	if t.Failed() {
 		t.Fatal("not everything happened that queries ask for")
 	}
-	rules := loaded(t, p)
-	t.Run("panels", func(t *testing.T) { check(t, p, panels()) })
-	t.Run("variables", func(t *testing.T) { check(t, p, variables()) })
+	rules := ruleQueries(t, p)
+	t.Run("panels", func(t *testing.T) { check(t, p, panelQueries()) })
+	t.Run("variables", func(t *testing.T) { check(t, p, variableQueries()) })
 	t.Run("rules", func(t *testing.T) { check(t, p, rules) })
 	t.Run("conditions", func(t *testing.T) { checkConditions(t, p) })
 }
 
-// panels are the queries of the dashboards, with what a reader chooses left at All.
-func panels() []query {
+// panelQueries are the queries of the dashboards, with what a reader chooses left at All.
+func panelQueries() []query {
 	var all []query
 	for _, board := range dashboard.Boards() {
 		for _, row := range board.Rows {
@@ -70,8 +70,8 @@ func panels() []query {
 // chosen stands for what Grafana puts in place of variables.
 var chosen = strings.NewReplacer("$nodepool", ".+", "$job", ".+", "$__rate_interval", "1m")
 
-// variables are what the choices of the dashboards are read from.
-func variables() []query {
+// variableQueries are what the choices of the dashboards are read from.
+func variableQueries() []query {
 	var all []query
 	for _, v := range dashboard.Variables() {
 		if metric, label, found := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(v, "label_values("), ")"), ", "); found {
@@ -81,13 +81,13 @@ func variables() []query {
 	return all
 }
 
-// loaded are the expressions of the rules that the server evaluates. It must have evaluated each without an error.
-func loaded(t *testing.T, p *prometheus) []query {
+// ruleQueries are the expressions of the rules that the server evaluates. It must have evaluated each without an error.
+func ruleQueries(t *testing.T, p *prometheus) []query {
 	t.Helper()
 	var rules []rule
-	await(t, "all rules were evaluated", func() (bool, string) {
+	waitUntil(t, "all rules were evaluated", func() (bool, string) {
 		var err error
-		if rules, err = p.rules(); err != nil {
+		if rules, err = p.evaluatedRules(); err != nil {
 			return false, err.Error()
 		}
 		for _, r := range rules {
@@ -128,10 +128,10 @@ func check(t *testing.T, p *prometheus, queries []query) {
 		t.Fatal("nothing to ask")
 	}
 	left := slices.Clone(queries)
-	await(t, "every query returns data", func() (bool, string) {
+	waitUntil(t, "every query returns data", func() (bool, string) {
 		var missing strings.Builder
 		left = slices.DeleteFunc(left, func(q query) bool {
-			why := q.fails(p)
+			why := q.whatIsWrong(p)
 			if why != "" {
 				fmt.Fprintf(&missing, "\n%s: %s\n\t%s", q.where, q.expr, why)
 			}
@@ -147,19 +147,19 @@ var (
 	fallback = regexp.MustCompile(` or vector\(0\)$`)
 )
 
-// fails says what is wrong with what a query returns; empty if nothing is.
-func (q query) fails(p *prometheus) string {
+// whatIsWrong says what is wrong with what a query returns; empty if nothing is.
+func (q query) whatIsWrong(p *prometheus) string {
 	needs := fallback.ReplaceAllString(q.expr, "") // a graph at 0 says nothing of the query
 	for _, found := range selector.FindAllStringSubmatch(needs, -1) {
 		if unreachable[found[1]] != "" {
 			return ""
 		}
-		data, err := p.ask(found[1] + found[2])
+		data, err := p.queryRange(found[1] + found[2])
 		if err != nil || len(data) == 0 {
 			return fmt.Sprintf("%s%s has no series (%v)", found[1], found[2], err)
 		}
 	}
-	data, err := p.ask(needs)
+	data, err := p.queryRange(needs)
 	if err != nil {
 		return err.Error()
 	}
@@ -184,13 +184,13 @@ func checkConditions(t *testing.T, p *prometheus) {
 	t.Helper()
 	seen := 0
 	for _, kind := range []string{"NodePool", "EC2NodeClass", "NodeClaim"} {
-		data, err := p.ask("operator_" + strings.ToLower(kind) + "_status_condition_count")
+		data, err := p.queryRange("operator_" + strings.ToLower(kind) + "_status_condition_count")
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, s := range data {
 			seen++
-			if !documented(kind, s.Metric) {
+			if !isDocumented(kind, s.Metric) {
 				t.Errorf("%s %s is %s with reason %s, which docs/reference/conditions.md does not list", kind, s.Metric["type"], s.Metric["status"], s.Metric["reason"])
 			}
 		}
@@ -200,7 +200,7 @@ func checkConditions(t *testing.T, p *prometheus) {
 	}
 }
 
-func documented(kind string, state map[string]string) bool {
+func isDocumented(kind string, state map[string]string) bool {
 	return slices.ContainsFunc(condition.Docs(), func(d condition.Doc) bool {
 		return d.Kind == kind && (d.Type == state["type"] || d.Type == "*any*") && string(d.Status) == state["status"] &&
 			(d.Reason == state["reason"] || strings.HasPrefix(d.Reason, "*"))

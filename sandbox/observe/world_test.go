@@ -25,8 +25,8 @@ import (
 // patience is how long anything may take. It is no bar: only a defect misses it.
 const patience = 5 * time.Minute
 
-// await looks again and again until something holds. The function says how it is now, for the message when time is up.
-func await(t *testing.T, what string, holds func() (ok bool, now string)) {
+// waitUntil looks again and again until something holds. The function says how it is now, for the message when time is up.
+func waitUntil(t *testing.T, what string, holds func() (ok bool, now string)) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
 	for {
@@ -41,8 +41,8 @@ func await(t *testing.T, what string, holds func() (ok bool, now string)) {
 	}
 }
 
-// living is a world with the controller in it, as the chart installs it, for one test.
-type living struct {
+// liveWorld is a world with the controller in it, as the chart installs it, for one test.
+type liveWorld struct {
 	*testing.T
 	*harness.Server
 	*prometheus
@@ -51,7 +51,7 @@ type living struct {
 }
 
 // start brings a world up until the test ends, and a Prometheus that scrapes its controller.
-func start(t *testing.T, program string) *living {
+func start(t *testing.T, program string) *liveWorld {
 	t.Helper()
 	harness.Tune(100, 0) // all acts wait at the same time
 	ctx := context.WithoutCancel(t.Context())
@@ -68,8 +68,8 @@ func start(t *testing.T, program string) *living {
 			t.Error(err)
 		}
 	})
-	l := &living{T: t, Server: s, kube: s.Typed(t)}
-	l.steer(http.MethodPut, "timing", `{"fleetAnswer":"50ms","pending":"300ms","shuttingDown":"3s"}`)
+	l := &liveWorld{T: t, Server: s, kube: s.Typed(t)}
+	l.callControlAPI(http.MethodPut, "timing", `{"fleetAnswer":"50ms","pending":"300ms","shuttingDown":"3s"}`)
 	port, err := harness.LastingPort(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -92,22 +92,22 @@ func start(t *testing.T, program string) *living {
 	return l
 }
 
-// of is the same world for a part of the test.
-func (l *living) of(t *testing.T) *living {
+// forTest is the same world for a part of the test.
+func (l *liveWorld) forTest(t *testing.T) *liveWorld {
 	t.Helper()
 	mine := *l
 	mine.T = t
 	return &mine
 }
 
-// await is await for this test.
-func (l *living) await(what string, holds func() (ok bool, now string)) {
+// waitUntil is await for this test.
+func (l *liveWorld) waitUntil(what string, holds func() (ok bool, now string)) {
 	l.Helper()
-	await(l.T, what, holds)
+	waitUntil(l.T, what, holds)
 }
 
-// steer calls the control API of the emulated account.
-func (l *living) steer(method, path, body string) {
+// callControlAPI calls the control API of the emulated account.
+func (l *liveWorld) callControlAPI(method, path, body string) {
 	l.Helper()
 	if _, err := l.Control(l.Context(), method, path, body); err != nil {
 		l.Fatal(err)
@@ -115,7 +115,7 @@ func (l *living) steer(method, path, body string) {
 }
 
 // apply is kubectl apply.
-func (l *living) apply(manifests string) {
+func (l *liveWorld) apply(manifests string) {
 	l.Helper()
 	list, err := kubectl.Read(l.Name(), []byte(manifests))
 	if err != nil {
@@ -129,7 +129,7 @@ func (l *living) apply(manifests string) {
 }
 
 // patch is kubectl patch --type merge.
-func (l *living) patch(obj client.Object, text string) {
+func (l *liveWorld) patch(obj client.Object, text string) {
 	l.Helper()
 	if err := l.kube.Patch(l.Context(), obj, client.RawPatch("application/merge-patch+json", []byte(text))); err != nil {
 		l.Fatal(err)
@@ -137,13 +137,13 @@ func (l *living) patch(obj client.Object, text string) {
 }
 
 // scale is kubectl scale.
-func (l *living) scale(deployment string, replicas int) {
+func (l *liveWorld) scale(deployment string, replicas int) {
 	l.Helper()
-	l.patch(object("apps/v1", "Deployment", deployment), fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas))
+	l.patch(namedObject("apps/v1", "Deployment", deployment), fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas))
 }
 
-// object names an object of the namespace default, or of none.
-func object(version, kind, name string) *unstructured.Unstructured {
+// namedObject names an object of the namespace default, or of none.
+func namedObject(version, kind, name string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
 	o.SetAPIVersion(version)
 	o.SetKind(kind)
@@ -155,7 +155,7 @@ func object(version, kind, name string) *unstructured.Unstructured {
 }
 
 // claims are those of a NodePool.
-func (l *living) claims(pool string) []karpv1.NodeClaim {
+func (l *liveWorld) claims(pool string) []karpv1.NodeClaim {
 	l.Helper()
 	var list karpv1.NodeClaimList
 	if err := l.kube.List(l.Context(), &list, client.MatchingLabels{karpv1.LabelNodePool: pool}); err != nil {
@@ -165,10 +165,10 @@ func (l *living) claims(pool string) []karpv1.NodeClaim {
 }
 
 // ready waits until a NodePool has so many claims, all of them ready and none on its way out.
-func (l *living) ready(pool string, n int) []karpv1.NodeClaim {
+func (l *liveWorld) ready(pool string, n int) []karpv1.NodeClaim {
 	l.Helper()
 	var claims []karpv1.NodeClaim
-	l.await(fmt.Sprintf("%d NodeClaims of %s, all ready", n, pool), func() (bool, string) {
+	l.waitUntil(fmt.Sprintf("%d NodeClaims of %s, all ready", n, pool), func() (bool, string) {
 		claims = l.claims(pool)
 		all := len(claims) == n
 		for i := range claims {
@@ -180,10 +180,10 @@ func (l *living) ready(pool string, n int) []karpv1.NodeClaim {
 }
 
 // claim waits for a claim of a NodePool.
-func (l *living) claim(pool, what string, is func(*karpv1.NodeClaim) bool) *karpv1.NodeClaim {
+func (l *liveWorld) claim(pool, what string, is func(*karpv1.NodeClaim) bool) *karpv1.NodeClaim {
 	l.Helper()
 	var found *karpv1.NodeClaim
-	l.await("a NodeClaim of "+pool+" that "+what, func() (bool, string) {
+	l.waitUntil("a NodeClaim of "+pool+" that "+what, func() (bool, string) {
 		claims := l.claims(pool)
 		for i := range claims {
 			if is(&claims[i]) {
@@ -196,21 +196,21 @@ func (l *living) claim(pool, what string, is func(*karpv1.NodeClaim) bool) *karp
 	return found
 }
 
-// gone waits until a claim is not there any more.
-func (l *living) gone(claim *karpv1.NodeClaim) {
+// waitUntilGone waits until a claim is not there any more.
+func (l *liveWorld) waitUntilGone(claim *karpv1.NodeClaim) {
 	l.Helper()
-	l.await("NodeClaim "+claim.Name+" is gone", func() (bool, string) {
+	l.waitUntil("NodeClaim "+claim.Name+" is gone", func() (bool, string) {
 		now := &karpv1.NodeClaim{}
 		err := l.kube.Get(l.Context(), client.ObjectKeyFromObject(claim), now)
 		return apierrors.IsNotFound(err), describe([]karpv1.NodeClaim{*now})
 	})
 }
 
-// running waits until a Deployment has so many pods that run.
-func (l *living) running(deployment string, n int) []corev1.Pod {
+// waitForRunningPods waits until a Deployment has so many pods that run.
+func (l *liveWorld) waitForRunningPods(deployment string, n int) []corev1.Pod {
 	l.Helper()
 	var list corev1.PodList
-	l.await(fmt.Sprintf("%d pods of %s run", n, deployment), func() (bool, string) {
+	l.waitUntil(fmt.Sprintf("%d pods of %s run", n, deployment), func() (bool, string) {
 		if err := l.kube.List(l.Context(), &list, client.InNamespace(metav1.NamespaceDefault), client.MatchingLabels{"app": deployment}); err != nil {
 			return false, err.Error()
 		}
@@ -225,11 +225,11 @@ func (l *living) running(deployment string, n int) []corev1.Pod {
 	return list.Items
 }
 
-// unscheduled waits until the scheduler found no place for so many pods of a Deployment: a NodePool that is made after that
+// waitForUnschedulable waits until the scheduler found no place for so many pods of a Deployment: a NodePool that is made after that
 // has them planned together.
-func (l *living) unscheduled(deployment string, n int) {
+func (l *liveWorld) waitForUnschedulable(deployment string, n int) {
 	l.Helper()
-	l.await(fmt.Sprintf("%d pods of %s are unschedulable", n, deployment), func() (bool, string) {
+	l.waitUntil(fmt.Sprintf("%d pods of %s are unschedulable", n, deployment), func() (bool, string) {
 		var list corev1.PodList
 		if err := l.kube.List(l.Context(), &list, client.InNamespace(metav1.NamespaceDefault), client.MatchingLabels{"app": deployment}); err != nil {
 			return false, err.Error()

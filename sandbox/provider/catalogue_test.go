@@ -31,40 +31,40 @@ type market struct {
 	reservations *offering.Reservations
 }
 
-func (l *lab) market(d *discover.Discoverer) *market {
-	m := &market{prices: l.prices(false), unavailable: offering.NewUnavailable(l.now), reservations: offering.NewReservations(l.now)}
+func (l *awsEnv) newMarket(d *discover.Discoverer) *market {
+	m := &market{prices: l.prices(false), unavailable: offering.NewUnavailable(l.currentTime), reservations: offering.NewReservations(l.currentTime)}
 	m.Catalog = offering.New(offering.Options{
 		EC2: ec2.NewFromConfig(l.sdk), Prices: m.prices, Unavailable: m.unavailable, Reservations: m.reservations, Region: region,
-		Settings: config.AWS{VMMemoryOverheadPercent: 0.075}, Reserved: true, Now: l.now,
+		Settings: config.AWS{VMMemoryOverheadPercent: 0.075}, Reserved: true, Now: l.currentTime,
 		Group: d.KnownPlacementGroup,
 	})
 	return m
 }
 
 // open is a market that has been asked.
-func (l *lab) open() *market {
+func (l *awsEnv) open() *market {
 	l.Helper()
-	return l.opened(l.market(l.discoverer()))
+	return l.openMarket(l.newMarket(l.newDiscoverer()))
 }
 
-func (l *lab) opened(m *market) *market {
+func (l *awsEnv) openMarket(m *market) *market {
 	l.Helper()
-	l.refreshed(m.prices)
+	l.refreshPrices(m.prices)
 	if err := m.Refresh(l.Context()); err != nil {
 		l.Fatalf("refresh: %v", err)
 	}
 	return m
 }
 
-// resolved is a class with its status filled by the real lookups.
-func (l *lab) resolved(changes ...func(*awsv1.EC2NodeClass)) *awsv1.EC2NodeClass {
+// resolvedClass is a class with its status filled by the real lookups.
+func (l *awsEnv) resolvedClass(changes ...func(*awsv1.EC2NodeClass)) *awsv1.EC2NodeClass {
 	l.Helper()
-	class := l.class(changes...)
-	l.resolve(l.discoverer(), class)
+	class := l.newClass(changes...)
+	l.resolve(l.newDiscoverer(), class)
 	return class
 }
 
-func (l *lab) resolve(d *discover.Discoverer, class *awsv1.EC2NodeClass) {
+func (l *awsEnv) resolve(d *discover.Discoverer, class *awsv1.EC2NodeClass) {
 	l.Helper()
 	subnets, err := d.Subnets(l.Context(), class)
 	if err != nil {
@@ -85,7 +85,7 @@ func (l *lab) resolve(d *discover.Discoverer, class *awsv1.EC2NodeClass) {
 	}
 }
 
-func (m *market) types(l *lab, class *awsv1.EC2NodeClass) map[string]*catalog.InstanceType {
+func (m *market) typesOfClass(l *awsEnv, class *awsv1.EC2NodeClass) map[string]*catalog.InstanceType {
 	l.Helper()
 	list, err := m.Types(class, nil)
 	if err != nil {
@@ -98,8 +98,8 @@ func (m *market) types(l *lab, class *awsv1.EC2NodeClass) map[string]*catalog.In
 	return out
 }
 
-// offerings are those that can be had, as type/zone/capacity type without the type.
-func offerings(t *catalog.InstanceType) []string {
+// availableOfferings are those that can be had, as type/zone/capacity type without the type.
+func availableOfferings(t *catalog.InstanceType) []string {
 	var list []string
 	for _, o := range t.Offerings {
 		if o.Available {
@@ -112,9 +112,9 @@ func offerings(t *catalog.InstanceType) []string {
 // Every type of the emulated account is in the catalogue, page by page.
 func TestAllTypesOfTheAccountAreListed(t *testing.T) {
 	t.Parallel()
-	l := newWholeLab(t)
+	l := newAWSEnvWithAllTypes(t)
 	m := l.open()
-	got := m.types(l, l.resolved())
+	got := m.typesOfClass(l, l.resolvedClass())
 	var missing []string
 	for _, name := range l.emu.Catalogue().Names() {
 		if got[name] == nil {
@@ -124,10 +124,10 @@ func TestAllTypesOfTheAccountAreListed(t *testing.T) {
 	if len(missing) > 0 || len(got) != len(l.emu.Catalogue().Names()) {
 		t.Errorf("%d types, want %d; missing: %v", len(got), len(l.emu.Catalogue().Names()), missing)
 	}
-	if calls := l.calls(wire.EC2, "DescribeInstanceTypes"); calls < 2 {
+	if calls := l.countCalls(wire.EC2, "DescribeInstanceTypes"); calls < 2 {
 		t.Errorf("DescribeInstanceTypes was called %d times, want pages", calls)
 	}
-	if calls := l.calls(wire.EC2, "DescribeInstanceTypeOfferings"); calls < 2 {
+	if calls := l.countCalls(wire.EC2, "DescribeInstanceTypeOfferings"); calls < 2 {
 		t.Errorf("DescribeInstanceTypeOfferings was called %d times, want pages", calls)
 	}
 }
@@ -135,9 +135,9 @@ func TestAllTypesOfTheAccountAreListed(t *testing.T) {
 // Capacity, overhead and density of well-known machines (AWS provider 3.2 to 3.4).
 func TestSizesOfKnownTypes(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newAWSEnv(t)
 	m := l.open()
-	types := m.types(l, l.resolved())
+	types := m.typesOfClass(l, l.resolvedClass())
 	for name, tc := range map[string]struct {
 		capacity map[corev1.ResourceName]string
 		overhead map[corev1.ResourceName]string
@@ -170,14 +170,14 @@ func TestSizesOfKnownTypes(t *testing.T) {
 			capacity, allocatable := offering.Resources(found, m.Lanes(), false)
 			for name, want := range tc.capacity {
 				have := capacity[name]
-				if have.Cmp(quantity(t, want)) != 0 {
+				if have.Cmp(parseQuantity(t, want)) != 0 {
 					t.Errorf("capacity of %s: %s, want %s", name, have.String(), want)
 				}
 			}
 			for name, want := range tc.overhead {
 				have := capacity[name].DeepCopy()
 				have.Sub(allocatable[name])
-				if have.Cmp(quantity(t, want)) != 0 {
+				if have.Cmp(parseQuantity(t, want)) != 0 {
 					t.Errorf("overhead of %s: %s, want %s", name, have.String(), want)
 				}
 			}
@@ -188,8 +188,8 @@ func TestSizesOfKnownTypes(t *testing.T) {
 // Labels of a machine (AWS provider 3.5).
 func TestLabelsOfAKnownType(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	found := l.open().types(l, l.resolved())["m5.large"]
+	l := newAWSEnv(t)
+	found := l.open().typesOfClass(l, l.resolvedClass())["m5.large"]
 	got := map[string]string{}
 	want := map[string]string{
 		corev1.LabelInstanceTypeStable: "m5.large", corev1.LabelArchStable: "amd64", corev1.LabelOSStable: "linux", corev1.LabelTopologyRegion: region,
@@ -199,7 +199,7 @@ func TestLabelsOfAKnownType(t *testing.T) {
 		"karpenter.k8s.aws/instance-capability-flex": "false",
 	}
 	for key := range want {
-		if value, single := only(found, key); single {
+		if value, single := onlyValue(found, key); single {
 			got[key] = value
 		}
 	}
@@ -218,22 +218,22 @@ func TestLabelsOfAKnownType(t *testing.T) {
 // Offerings exist where the class has subnets, EC2 offers the type, and nothing is out (3.6).
 func TestOfferingsFollowZonesPricesAndCapacity(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newAWSEnv(t)
 	l.post("catalogue", `{"name":"m5.large","zones":["`+zoneA+`","`+zoneB+`"]}`)
 	m := l.open()
-	class := l.resolved()
+	class := l.resolvedClass()
 	want := []string{"on-demand " + zoneA, "on-demand " + zoneB, "spot " + zoneA, "spot " + zoneB}
-	if diff := cmp.Diff(want, offerings(m.types(l, class)["m5.large"])); diff != "" {
+	if diff := cmp.Diff(want, availableOfferings(m.typesOfClass(l, class)["m5.large"])); diff != "" {
 		t.Errorf("sold in two of three zones (-want +got):\n%s", diff)
 	}
 	class.Status.Subnets = slices.DeleteFunc(class.Status.Subnets, func(s awsv1.Subnet) bool { return s.Zone == zoneA })
-	if diff := cmp.Diff([]string{want[1], want[3]}, offerings(m.types(l, class)["m5.large"])); diff != "" {
+	if diff := cmp.Diff([]string{want[1], want[3]}, availableOfferings(m.typesOfClass(l, class)["m5.large"])); diff != "" {
 		t.Errorf("no subnet in one of them (-want +got):\n%s", diff)
 	}
 }
 
-// only is the single value of a label.
-func only(t *catalog.InstanceType, key string) (string, bool) {
+// onlyValue is the single value of a label.
+func onlyValue(t *catalog.InstanceType, key string) (string, bool) {
 	r := t.Labels[key]
 	return strings.Join(r.Values, ","), !r.Not && len(r.Values) == 1
 }
@@ -244,7 +244,7 @@ func TestFM_E11_AnEmptyListingIsAnError(t *testing.T) {
 	for name, list := range map[string]string{"no types": "instanceTypeSet", "no offerings": "instanceTypeOfferingSet"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLab(t)
+			l := newAWSEnv(t)
 			var empty atomic.Bool
 			items, next := regexp.MustCompile(`(?s)<`+list+`>.*</`+list+`>`), regexp.MustCompile(`<nextToken>[^<]*</nextToken>`)
 			l.sdk.HTTPClient = &http.Client{Transport: rewriting{whole{l.server.Client().Transport}, func(body []byte) []byte {
@@ -253,16 +253,16 @@ func TestFM_E11_AnEmptyListingIsAnError(t *testing.T) {
 				}
 				return next.ReplaceAll(items.ReplaceAll(body, []byte("<"+list+"/>")), nil)
 			}}}
-			m, class := l.market(l.discoverer()), l.resolved()
+			m, class := l.newMarket(l.newDiscoverer()), l.resolvedClass()
 			if _, err := m.Types(class, nil); err == nil {
 				t.Error("types before EC2 was asked: no error")
 			}
-			before := len(l.opened(m).types(l, class))
+			before := len(l.openMarket(m).typesOfClass(l, class))
 			empty.Store(true)
 			if err := m.Refresh(t.Context()); err == nil {
 				t.Error("refresh with an empty answer: no error")
 			}
-			if after := len(m.types(l, class)); after != before {
+			if after := len(m.typesOfClass(l, class)); after != before {
 				t.Errorf("%d types after an empty answer, want the %d from before", after, before)
 			}
 		})
@@ -275,14 +275,14 @@ func TestFM_E10_AFailedListingLeavesTheLastOne(t *testing.T) {
 	for name, action := range map[string]string{"types": "ec2:DescribeInstanceTypes", "offerings": "ec2:DescribeInstanceTypeOfferings"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLab(t)
-			m, class := l.open(), l.resolved()
-			before := len(m.types(l, class))
-			l.throttle(action)
+			l := newAWSEnv(t)
+			m, class := l.open(), l.resolvedClass()
+			before := len(m.typesOfClass(l, class))
+			l.throttleActions(action)
 			if err := m.Refresh(t.Context()); err == nil {
 				t.Error("refresh: no error")
 			}
-			if after := len(m.types(l, class)); after != before {
+			if after := len(m.typesOfClass(l, class)); after != before {
 				t.Errorf("%d types, want %d", after, before)
 			}
 		})
@@ -292,14 +292,14 @@ func TestFM_E10_AFailedListingLeavesTheLastOne(t *testing.T) {
 // E12: a type that is withdrawn leaves the catalogue with the next listing, and only it.
 func TestFM_E12_AWithdrawnTypeLeavesTheCatalogue(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	m, class := l.open(), l.resolved()
-	before := m.types(l, class)
+	l := newAWSEnv(t)
+	m, class := l.open(), l.resolvedClass()
+	before := m.typesOfClass(l, class)
 	l.remove("catalogue/m5.large")
 	if err := m.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	after := m.types(l, class)
+	after := m.typesOfClass(l, class)
 	if len(after) != len(before)-1 || after["m5.large"] != nil || after["m5.xlarge"] == nil {
 		t.Errorf("%d types after m5.large was withdrawn, want %d", len(after), len(before)-1)
 	}
@@ -308,11 +308,11 @@ func TestFM_E12_AWithdrawnTypeLeavesTheCatalogue(t *testing.T) {
 // A type that EC2 stops pricing as spot is not offered as spot any more, on demand it is (4).
 func TestSpotWithoutPriceIsNotAvailable(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	m, class := l.open(), l.resolved()
-	l.put("prices", `[{"capacityType":"spot","instanceType":"m5.large","zone":"`+zoneB+`","price":0}]`)
-	l.refreshed(m.prices)
-	got := offerings(m.types(l, class)["m5.large"])
+	l := newAWSEnv(t)
+	m, class := l.open(), l.resolvedClass()
+	l.putControl("prices", `[{"capacityType":"spot","instanceType":"m5.large","zone":"`+zoneB+`","price":0}]`)
+	l.refreshPrices(m.prices)
+	got := availableOfferings(m.typesOfClass(l, class)["m5.large"])
 	if slices.Contains(got, "spot "+zoneB) || !slices.Contains(got, "spot "+zoneA) || !slices.Contains(got, "on-demand "+zoneB) {
 		t.Errorf("offerings %v, want all but spot in %s", got, zoneB)
 	}
@@ -321,22 +321,22 @@ func TestSpotWithoutPriceIsNotAvailable(t *testing.T) {
 // What is out is out for three minutes (5.6, F01), and of one type, zone and capacity type only.
 func TestFM_F01_AnOfferingIsOutForThreeMinutes(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	m, class := l.open(), l.resolved()
-	before := offerings(m.types(l, class)["m5.large"])
+	l := newAWSEnv(t)
+	m, class := l.open(), l.resolvedClass()
+	before := availableOfferings(m.typesOfClass(l, class)["m5.large"])
 	m.unavailable.Mark("spot", "m5.large", zoneA, offering.Group{}, "InsufficientInstanceCapacity")
 	want := slices.DeleteFunc(slices.Clone(before), func(o string) bool { return o == "spot "+zoneA })
-	l.advance(2*time.Minute + 59*time.Second)
-	if diff := cmp.Diff(want, offerings(m.types(l, class)["m5.large"])); diff != "" {
+	l.advanceClock(2*time.Minute + 59*time.Second)
+	if diff := cmp.Diff(want, availableOfferings(m.typesOfClass(l, class)["m5.large"])); diff != "" {
 		t.Errorf("while it is out (-want +got):\n%s", diff)
 	}
-	l.advance(2 * time.Second)
-	if diff := cmp.Diff(before, offerings(m.types(l, class)["m5.large"])); diff != "" {
+	l.advanceClock(2 * time.Second)
+	if diff := cmp.Diff(before, availableOfferings(m.typesOfClass(l, class)["m5.large"])); diff != "" {
 		t.Errorf("afterwards (-want +got):\n%s", diff)
 	}
 }
 
-func quantity(t *testing.T, text string) resource.Quantity {
+func parseQuantity(t *testing.T, text string) resource.Quantity {
 	t.Helper()
 	q, err := resource.ParseQuantity(text)
 	if err != nil {

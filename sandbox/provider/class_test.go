@@ -28,8 +28,8 @@ import (
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
 )
 
-// stands is the class as it is stored.
-func (e *estate) stands() *awsv1.EC2NodeClass {
+// storedClass is the class as it is stored.
+func (e *classEnv) storedClass() *awsv1.EC2NodeClass {
 	e.Helper()
 	class := &awsv1.EC2NodeClass{}
 	if err := e.kube.Get(e.Context(), client.ObjectKey{Name: "default"}, class); err != nil {
@@ -43,54 +43,54 @@ func (e *estate) stands() *awsv1.EC2NodeClass {
 func TestFM_A15_E14_E15_E17_ConditionsOfAClass(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		spoil     func(*estate)
+		spoil     func(*classEnv)
 		condition string
 		reason    string
 		says      string
 	}{
 		"no subnet is selected": {
-			func(e *estate) {
-				e.edit(func(c *awsv1.EC2NodeClass) {
+			func(e *classEnv) {
+				e.editClass(func(c *awsv1.EC2NodeClass) {
 					c.Spec.SubnetSelectorTerms = []awsv1.SubnetSelectorTerm{{ID: "subnet-gone"}}
 				})
 			}, awsv1.ConditionSubnetsReady, "SubnetsNotFound", "",
 		},
 		"no security group is selected": {
-			func(e *estate) {
-				e.edit(func(c *awsv1.EC2NodeClass) {
+			func(e *classEnv) {
+				e.editClass(func(c *awsv1.EC2NodeClass) {
 					c.Spec.SecurityGroupSelectorTerms = []awsv1.SecurityGroupSelectorTerm{{Name: "nobody"}}
 				})
 			}, awsv1.ConditionSecurityGroupsReady, "SecurityGroupsNotFound", "",
 		},
 		"the images were deregistered": {
-			func(e *estate) {
-				e.edit(func(c *awsv1.EC2NodeClass) {
+			func(e *classEnv) {
+				e.editClass(func(c *awsv1.EC2NodeClass) {
 					c.Spec.AMIFamily, c.Spec.AMISelectorTerms = awsv1.FamilyAL2023, []awsv1.AMISelectorTerm{{ID: "ami-gone"}}
 				})
 			}, awsv1.ConditionAMIsReady, "AMINotFound", "",
 		},
 		"the alias was never published": {
-			func(e *estate) {
-				e.edit(func(c *awsv1.EC2NodeClass) {
+			func(e *classEnv) {
+				e.editClass(func(c *awsv1.EC2NodeClass) {
 					c.Spec.AMISelectorTerms = []awsv1.AMISelectorTerm{{Alias: "al2023@v19990101"}}
 				})
 			}, awsv1.ConditionAMIsReady, "AMINotFound", "al2023@v19990101",
 		},
 		"launch templates may not be made": {
-			func(e *estate) { e.deny("ec2:CreateLaunchTemplate") }, awsv1.ConditionValidationSucceeded, "CreateLaunchTemplateAuthCheckFailed", "ec2:CreateLaunchTemplate",
+			func(e *classEnv) { e.denyAction("ec2:CreateLaunchTemplate") }, awsv1.ConditionValidationSucceeded, "CreateLaunchTemplateAuthCheckFailed", "ec2:CreateLaunchTemplate",
 		},
 		"fleets may not be made": {
-			func(e *estate) { e.deny("ec2:CreateFleet") }, awsv1.ConditionValidationSucceeded, "CreateFleetAuthCheckFailed", "ec2:CreateFleet",
+			func(e *classEnv) { e.denyAction("ec2:CreateFleet") }, awsv1.ConditionValidationSucceeded, "CreateFleetAuthCheckFailed", "ec2:CreateFleet",
 		},
 		"the user data is too long": {
-			func(e *estate) {
-				e.edit(func(c *awsv1.EC2NodeClass) { c.Spec.UserData = new(strings.Repeat("x", 20000)) })
+			func(e *classEnv) {
+				e.editClass(func(c *awsv1.EC2NodeClass) { c.Spec.UserData = new(strings.Repeat("x", 20000)) })
 			},
 			awsv1.ConditionValidationSucceeded, "UserDataSizeLimitExceeded", "16384",
 		},
 		"the profile does not exist": {
-			func(e *estate) {
-				e.edit(func(c *awsv1.EC2NodeClass) { c.Spec.Role, c.Spec.InstanceProfile = "", new("nobody") })
+			func(e *classEnv) {
+				e.editClass(func(c *awsv1.EC2NodeClass) { c.Spec.Role, c.Spec.InstanceProfile = "", new("nobody") })
 			}, awsv1.ConditionValidationSucceeded, "InstanceProfileNotFound", "nobody",
 		},
 	} {
@@ -99,7 +99,7 @@ func TestFM_A15_E14_E15_E17_ConditionsOfAClass(t *testing.T) {
 			e := newEstate(t)
 			tc.spoil(e)
 			e.reconcileAnyhow()
-			class := e.stands()
+			class := e.storedClass()
 			found := condition.Find(class.Status.Conditions, tc.condition)
 			if found == nil || found.Status != metav1.ConditionFalse || found.Reason != tc.reason || !strings.Contains(found.Message, tc.says) {
 				t.Errorf("%s: %+v, want False with %s", tc.condition, found, tc.reason)
@@ -107,7 +107,7 @@ func TestFM_A15_E14_E15_E17_ConditionsOfAClass(t *testing.T) {
 			if condition.True(class.Status.Conditions, karpv1.ConditionReady) {
 				t.Error("the class is ready")
 			}
-			if n := e.fleets(); n != 0 {
+			if n := e.countFleetCalls(); n != 0 {
 				t.Errorf("%d fleets", n)
 			}
 		})
@@ -117,12 +117,12 @@ func TestFM_A15_E14_E15_E17_ConditionsOfAClass(t *testing.T) {
 // E13, E17: what cannot be requested leaves a class as it was; afterwards it is looked at again.
 func TestFM_E13_E17_AClassOutlivesTrouble(t *testing.T) {
 	t.Parallel()
-	for name, spoil := range map[string]func(*lab){
-		"everything is throttled":    func(l *lab) { l.throttle("*") },
-		"everything fails":           func(l *lab) { l.fault(awsemu.Fault{Action: "*", Code: "InternalError", Status: 500}) },
-		"nothing answers":            func(l *lab) { l.fault(awsemu.Fault{Action: "*", Drop: awsemu.DropBefore}) },
-		"lookups are denied":         func(l *lab) { l.deny("ec2:Describe*") },
-		"parameters may not be read": func(l *lab) { l.deny("ssm:GetParameter") },
+	for name, spoil := range map[string]func(*awsEnv){
+		"everything is throttled":    func(l *awsEnv) { l.throttleActions("*") },
+		"everything fails":           func(l *awsEnv) { l.injectFault(awsemu.Fault{Action: "*", Code: "InternalError", Status: 500}) },
+		"nothing answers":            func(l *awsEnv) { l.injectFault(awsemu.Fault{Action: "*", Drop: awsemu.DropBefore}) },
+		"lookups are denied":         func(l *awsEnv) { l.denyAction("ec2:Describe*") },
+		"parameters may not be read": func(l *awsEnv) { l.denyAction("ssm:GetParameter") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -131,18 +131,18 @@ func TestFM_E13_E17_AClassOutlivesTrouble(t *testing.T) {
 			if !condition.True(before.Status.Conditions, karpv1.ConditionReady) {
 				t.Fatalf("not ready: %+v", before.Status.Conditions)
 			}
-			spoil(e.lab)
+			spoil(e.awsEnv)
 			for range 3 {
 				e.reconcileAnyhow()
 			}
-			after := e.stands()
+			after := e.storedClass()
 			if diff := cmp.Diff(before.Status, after.Status); diff != "" {
 				t.Errorf("status (-before +after):\n%s", diff)
 			}
 			e.remove("throttle")
 			e.remove("faults")
 			e.remove("permissions")
-			e.put("groups", `[{"id":"sg-more","tags":{"karpenter.sh/discovery":"`+cluster+`"}}]`)
+			e.putControl("groups", `[{"id":"sg-more","tags":{"karpenter.sh/discovery":"`+cluster+`"}}]`)
 			if groups := e.reconcile().Status.SecurityGroups; len(groups) != 3 {
 				t.Errorf("afterwards: %v, want the new group too", groups)
 			}
@@ -155,14 +155,14 @@ func TestDeletionOfAClass(t *testing.T) {
 	t.Parallel()
 	e := newEstate(t)
 	e.reconcile()
-	one := e.stored(claim("one", of("m5.large", "on-demand")))
-	e.mustBuy(one)
-	if err := e.kube.Delete(t.Context(), e.stands()); err != nil {
+	one := e.createClaim(claim("one", needsOf("m5.large", "on-demand")))
+	e.mustLaunchClaim(one)
+	if err := e.kube.Delete(t.Context(), e.storedClass()); err != nil {
 		t.Fatal(err)
 	}
 	e.reconcileAnyhow()
-	if finalizers := e.stands().Finalizers; !slices.Contains(finalizers, awsv1.FinalizerTermination) || len(e.existing()) == 0 || len(e.templates()) == 0 {
-		t.Errorf("with a claim: finalizers %v, profiles %v, templates %v", finalizers, e.existing(), e.templates())
+	if finalizers := e.storedClass().Finalizers; !slices.Contains(finalizers, awsv1.FinalizerTermination) || len(e.existingProfiles()) == 0 || len(e.templateNames()) == 0 {
+		t.Errorf("with a claim: finalizers %v, profiles %v, templates %v", finalizers, e.existingProfiles(), e.templateNames())
 	}
 	if !slices.Contains(e.told, string(event.WaitingOnNodeClaimTermination)+" default") {
 		t.Errorf("told %v", e.told)
@@ -177,7 +177,7 @@ func TestDeletionOfAClass(t *testing.T) {
 	if err := e.kube.Get(t.Context(), request.NamespacedName, &awsv1.EC2NodeClass{}); client.IgnoreNotFound(err) != nil || err == nil {
 		t.Errorf("the class is still there: %v", err)
 	}
-	if profiles, templates := e.existing(), e.templates(); len(profiles) > 0 || len(templates) > 0 {
+	if profiles, templates := e.existingProfiles(), e.templateNames(); len(profiles) > 0 || len(templates) > 0 {
 		t.Errorf("left behind: profiles %v, templates %v", profiles, templates)
 	}
 }
@@ -186,20 +186,20 @@ func TestDeletionOfAClass(t *testing.T) {
 // there. The end of the shift ends that.
 func TestFM_E19_AZoneIsShiftedAway(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	s := l.shop()
+	l := newAWSEnv(t)
+	s := l.newLaunchEnv()
 	arn, err := s.facts.ARN(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	shifts := zonalshift.New(zonalshift.Options{
-		Enabled: true, API: arczonalshift.NewFromConfig(l.sdk), ARN: s.facts.ARN, Objects: l.objects(), Events: &estate{}, Now: l.now,
+		Enabled: true, API: arczonalshift.NewFromConfig(l.sdk), ARN: s.facts.ARN, Objects: l.newClient(), Events: &classEnv{}, Now: l.currentTime,
 	})
 	client := ec2.NewFromConfig(l.sdk)
-	inv := inventory.New(inventory.Options{EC2: client, Cluster: cluster, Shifted: shifts.Shifted, Metrics: l.metrics, Now: l.now})
+	inv := inventory.New(inventory.Options{EC2: client, Cluster: cluster, Shifted: shifts.Shifted, Metrics: l.metrics, Now: l.currentTime})
 	types := offering.New(offering.Options{
 		EC2: client, Prices: s.market.prices, Unavailable: s.market.unavailable, Reservations: s.market.reservations, Region: region,
-		Settings: config.AWS{VMMemoryOverheadPercent: 0.075}, Now: l.now, Shifted: shifts.Shifted,
+		Settings: config.AWS{VMMemoryOverheadPercent: 0.075}, Now: l.currentTime, Shifted: shifts.Shifted,
 	})
 	if err := types.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
@@ -207,31 +207,31 @@ func TestFM_E19_AZoneIsShiftedAway(t *testing.T) {
 	zones := func() string {
 		t.Helper()
 		found := map[string]bool{}
-		for _, o := range offerings((&market{Catalog: types}).types(l, s.class)["m5.large"]) {
+		for _, o := range availableOfferings((&market{Catalog: types}).typesOfClass(l, s.class)["m5.large"]) {
 			_, zone, _ := strings.Cut(o, " ")
 			found[zone] = true
 		}
 		return fmt.Sprint(len(found), found[zoneA])
 	}
-	id := l.bought(1, onDemand, owned())[0] // in zone a
+	id := l.launchInstances(1, onDemand, ownedTags())[0] // in zone a
 	if _, err := inv.Find(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	l.put("shifts", `{"active":[{"awayFrom":"euw1-az1","for":"1h"}]}`)
+	l.putControl("shifts", `{"active":[{"awayFrom":"euw1-az1","for":"1h"}]}`)
 	if err := shifts.Poll(t.Context()); err != nil {
 		t.Fatalf("poll of %s: %v", arn, err)
 	}
 	if got := zones(); got != "2 false" {
 		t.Errorf("zones with offerings: %s, want the two others", got)
 	}
-	before := l.calls(wire.EC2, "DescribeInstances")
-	if _, err := inv.Fresh(t.Context(), id); err != nil || l.calls(wire.EC2, "DescribeInstances") != before {
+	before := l.countCalls(wire.EC2, "DescribeInstances")
+	if _, err := inv.Fresh(t.Context(), id); err != nil || l.countCalls(wire.EC2, "DescribeInstances") != before {
 		t.Errorf("fresh: %v, want what is remembered and no call", err)
 	}
-	if err := inv.Terminate(t.Context(), id); err == nil || cloud.Is(err, cloud.NotFound) || l.calls(wire.EC2, "TerminateInstances") > 0 {
+	if err := inv.Terminate(t.Context(), id); err == nil || cloud.Is(err, cloud.NotFound) || l.countCalls(wire.EC2, "TerminateInstances") > 0 {
 		t.Errorf("terminate: %v, want it refused without a call", err)
 	}
-	l.advance(61 * time.Minute)
+	l.advanceClock(61 * time.Minute)
 	if err := shifts.Poll(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -34,9 +34,9 @@ import (
 // Tests that start a process are not parallel: the SDK reads its endpoint and credentials from the
 // environment, as in a pod.
 
-// estate is a cluster with a node class, and the cloud it runs in.
-type estate struct {
-	*shop
+// classEnv is a cluster with a node class, and the cloud it runs in.
+type classEnv struct {
+	*launchEnv
 	kube    client.Client
 	classes *nodeclass.Classes
 	hashes  *nodeclass.Hashes
@@ -47,7 +47,7 @@ type estate struct {
 }
 
 // Emit notes an event.
-func (e *estate) Emit(obj client.Object, events ...event.Event) {
+func (e *classEnv) Emit(obj client.Object, events ...event.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, one := range events {
@@ -57,14 +57,14 @@ func (e *estate) Emit(obj client.Object, events ...event.Event) {
 }
 
 // Flips notes nothing.
-func (e *estate) Flips(client.Object, []condition.Flip) {}
+func (e *classEnv) Flips(client.Object, []condition.Flip) {}
 
-func newEstate(t *testing.T, changes ...func(*awsv1.EC2NodeClass)) *estate {
+func newEstate(t *testing.T, changes ...func(*awsv1.EC2NodeClass)) *classEnv {
 	t.Helper()
-	l := newLab(t)
-	e := &estate{shop: l.shop(), kube: l.objects(l.class(changes...))}
+	l := newAWSEnv(t)
+	e := &classEnv{launchEnv: l.newLaunchEnv(), kube: l.newClient(l.newClass(changes...))}
 	e.classes = &nodeclass.Classes{
-		Client: e.kube, Resolve: e.discover, Profiles: l.profiles(), Launch: e.Launcher, Cluster: e.facts, Events: e, Now: l.now,
+		Client: e.kube, Resolve: e.discover, Profiles: l.newProfiles(), Launch: e.Launcher, Cluster: e.facts, Events: e, Now: l.currentTime,
 		Settings: nodeclass.Settings{ReservedCapacity: true}, Forget: e.discover.Forget,
 	}
 	e.hashes = &nodeclass.Hashes{Client: e.kube, Cluster: e.facts}
@@ -72,9 +72,9 @@ func newEstate(t *testing.T, changes ...func(*awsv1.EC2NodeClass)) *estate {
 }
 
 // reconcile brings the class up to date, with answers that are not older than now.
-func (e *estate) reconcile() *awsv1.EC2NodeClass {
+func (e *classEnv) reconcile() *awsv1.EC2NodeClass {
 	e.Helper()
-	e.advance(2 * time.Minute)
+	e.advanceClock(2 * time.Minute)
 	request := reconcile.Request{NamespacedName: types.NamespacedName{Name: "default"}}
 	if _, err := e.classes.Reconcile(e.Context(), request); err != nil {
 		e.Fatalf("reconcile: %v", err)
@@ -89,8 +89,8 @@ func (e *estate) reconcile() *awsv1.EC2NodeClass {
 	return class
 }
 
-// edit changes the spec of the class as a user does.
-func (e *estate) edit(change func(*awsv1.EC2NodeClass)) {
+// editClass changes the spec of the class as a user does.
+func (e *classEnv) editClass(change func(*awsv1.EC2NodeClass)) {
 	e.Helper()
 	class := &awsv1.EC2NodeClass{}
 	if err := e.kube.Get(e.Context(), client.ObjectKey{Name: "default"}, class); err != nil {
@@ -104,10 +104,10 @@ func (e *estate) edit(change func(*awsv1.EC2NodeClass)) {
 }
 
 // start starts a process of the controller.
-func (e *estate) start() (*aws.Cloud, error) { return e.startWith() }
+func (e *classEnv) start() (*aws.Cloud, error) { return e.startWith() }
 
 // startWith is start with other settings.
-func (e *estate) startWith(settings ...func(*config.AWS)) (*aws.Cloud, error) {
+func (e *classEnv) startWith(settings ...func(*config.AWS)) (*aws.Cloud, error) {
 	for key, value := range map[string]string{
 		"AWS_ENDPOINT_URL": e.server.URL, "AWS_REGION": region, "AWS_ACCESS_KEY_ID": e.keys.Value.AccessKeyID, "AWS_SECRET_ACCESS_KEY": e.keys.Value.SecretAccessKey,
 		"AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null", "AWS_SESSION_TOKEN": e.keys.Value.SessionToken, "AWS_PROFILE": "",
@@ -121,11 +121,11 @@ func (e *estate) startWith(settings ...func(*config.AWS)) (*aws.Cloud, error) {
 	return aws.New(e.Context(), driver.Options{
 		Config:  config.Config{AWS: set, Gates: config.Gates{ReservedCapacity: true}},
 		Version: "test", Kube: &rest.Config{Host: "https://127.0.0.1:6443"},
-		Client: e.kube, Reader: e.kube, Events: e, Metrics: e.metrics, Now: e.now,
+		Client: e.kube, Reader: e.kube, Events: e, Metrics: e.metrics, Now: e.currentTime,
 	})
 }
 
-func (e *estate) started() *aws.Cloud {
+func (e *classEnv) startCloud() *aws.Cloud {
 	e.Helper()
 	c, err := e.start()
 	if err != nil {
@@ -135,26 +135,26 @@ func (e *estate) started() *aws.Cloud {
 }
 
 // ready is a cloud with a class that is.
-func (e *estate) ready() *aws.Cloud {
+func (e *classEnv) ready() *aws.Cloud {
 	e.Helper()
 	if class := e.reconcile(); !condition.True(class.Status.Conditions, karpv1.ConditionReady) {
 		e.Fatalf("the class is not ready: %+v", class.Status.Conditions)
 	}
-	return e.started()
+	return e.startCloud()
 }
 
-// stored creates a claim.
-func (e *estate) stored(c *karpv1.NodeClaim) *karpv1.NodeClaim {
+// createClaim creates a claim.
+func (e *classEnv) createClaim(c *karpv1.NodeClaim) *karpv1.NodeClaim {
 	e.Helper()
-	c.CreationTimestamp = metav1.NewTime(e.now())
+	c.CreationTimestamp = metav1.NewTime(e.currentTime())
 	if err := e.kube.Create(e.Context(), c); err != nil {
 		e.Fatal(err)
 	}
 	return c
 }
 
-// written writes down what a claim got, as the controller does.
-func (e *estate) written(c *karpv1.NodeClaim, i cloud.Instance) *karpv1.NodeClaim {
+// writeLaunchResult writes down what a claim got, as the controller does.
+func (e *classEnv) writeLaunchResult(c *karpv1.NodeClaim, i cloud.Instance) *karpv1.NodeClaim {
 	e.Helper()
 	before := c.DeepCopy()
 	c.Labels = maps.Clone(c.Labels)
@@ -171,7 +171,7 @@ func (e *estate) written(c *karpv1.NodeClaim, i cloud.Instance) *karpv1.NodeClai
 	return c
 }
 
-func launched(t *testing.T, c cloud.Provider, claim *karpv1.NodeClaim) cloud.Instance {
+func mustLaunch(t *testing.T, c cloud.Provider, claim *karpv1.NodeClaim) cloud.Instance {
 	t.Helper()
 	i, err := c.Launch(t.Context(), claim)
 	if err != nil {
@@ -189,8 +189,8 @@ func TestCloudFromClassToInstance(t *testing.T) {
 	if list, err := c.Types(t.Context(), pool); err != nil || len(list) != len(e.emu.Catalogue().Names()) {
 		t.Errorf("%d types, %v; want %d", len(list), err, len(e.emu.Catalogue().Names()))
 	}
-	one := e.stored(claim("one", of("m5.large,m6i.large", "spot").in(zoneB)))
-	got := launched(t, c, one)
+	one := e.createClaim(claim("one", needsOf("m5.large,m6i.large", "spot").inZone(zoneB)))
+	got := mustLaunch(t, c, one)
 	for key, want := range map[string]string{
 		corev1.LabelInstanceTypeStable: got.Type, corev1.LabelTopologyZone: zoneB, corev1.LabelTopologyRegion: region, karpv1.LabelCapacityType: "spot",
 		awsv1.LabelZoneID: "euw1-az2", karpv1.LabelNodePool: "default", awsv1.LabelNodeClass: "default", awsv1.LabelInstanceTenancy: "default",
@@ -209,14 +209,14 @@ func TestCloudFromClassToInstance(t *testing.T) {
 		t.Errorf("capacity %v, allocatable %v", got.Capacity, got.Allocatable)
 	}
 	// A02: the status could not be written; asked again it is the same instance.
-	if again := launched(t, c, one); again.ID != got.ID {
+	if again := mustLaunch(t, c, one); again.ID != got.ID {
 		t.Errorf("asked again: %s, want %s", again.ID, got.ID)
 	}
-	if n := e.fleets(); n != 1 {
+	if n := e.countFleetCalls(); n != 1 {
 		t.Errorf("%d fleets, want one", n)
 	}
-	e.written(one, got)
-	e.advance(10 * time.Second)
+	e.writeLaunchResult(one, got)
+	e.advanceClock(10 * time.Second)
 	if found, err := c.Find(t.Context(), got.ID); err != nil || found.Pool != "default" || found.Type != got.Type {
 		t.Errorf("find: %+v %v", found, err)
 	}
@@ -229,7 +229,7 @@ func TestCloudFromClassToInstance(t *testing.T) {
 	if found, err := c.Find(t.Context(), got.ID); err != nil || !found.Terminating {
 		t.Errorf("find while it ends: %+v %v", found, err)
 	}
-	e.advance(time.Minute)
+	e.advanceClock(time.Minute)
 	if err := c.Terminate(t.Context(), got.ID); !cloud.Is(err, cloud.NotFound) {
 		t.Errorf("terminate once it is gone: %v, want NotFound", err)
 	}
@@ -242,47 +242,47 @@ func TestCloudFromClassToInstance(t *testing.T) {
 // not (E13, E15).
 func TestCloudDrift(t *testing.T) {
 	for name, tc := range map[string]struct {
-		change func(*estate)
+		change func(*classEnv)
 		want   reason.Code
 	}{
-		"nothing changed": {func(*estate) {}, ""},
-		"a new image is recommended": {func(e *estate) {
-			e.put("images", `[{"id":"ami-next","created":"2029-12-31T00:00:00Z"}]`)
-			e.put("parameters", `{"`+al2023+`":"ami-next"}`)
-			e.advance(25 * time.Hour)
+		"nothing changed": {func(*classEnv) {}, ""},
+		"a new image is recommended": {func(e *classEnv) {
+			e.putControl("images", `[{"id":"ami-next","created":"2029-12-31T00:00:00Z"}]`)
+			e.putControl("parameters", `{"`+al2023+`":"ami-next"}`)
+			e.advanceClock(25 * time.Hour)
 		}, reason.AMIDrift},
-		"another security group is selected": {func(e *estate) {
-			e.put("groups", `[{"id":"sg-more","tags":{"karpenter.sh/discovery":"`+cluster+`"}}]`)
+		"another security group is selected": {func(e *classEnv) {
+			e.putControl("groups", `[{"id":"sg-more","tags":{"karpenter.sh/discovery":"`+cluster+`"}}]`)
 		}, reason.SecurityGroupDrift},
-		"the subnet is not selected any more": {func(e *estate) {
-			e.put("subnets", `[{"id":"`+e.subnet(zoneA)+`","tags":{"Name":"`+cluster+`-private-`+zoneA+`","karpenter.sh/discovery":"no"}}]`)
+		"the subnet is not selected any more": {func(e *classEnv) {
+			e.putControl("subnets", `[{"id":"`+e.subnet(zoneA)+`","tags":{"Name":"`+cluster+`-private-`+zoneA+`","karpenter.sh/discovery":"no"}}]`)
 		}, reason.SubnetDrift},
-		"the user data changed": {func(e *estate) {
-			e.edit(func(c *awsv1.EC2NodeClass) { c.Spec.UserData = new("#!/bin/bash\necho hello") })
+		"the user data changed": {func(e *classEnv) {
+			e.editClass(func(c *awsv1.EC2NodeClass) { c.Spec.UserData = new("#!/bin/bash\necho hello") })
 		}, reason.NodeClassDrift},
-		"E15: no subnet is selected any more": {func(e *estate) {
+		"E15: no subnet is selected any more": {func(e *classEnv) {
 			for _, zone := range []string{zoneA, zoneB, zoneC} {
-				e.put("subnets", `[{"id":"`+e.subnet(zone)+`","tags":{"Name":"`+cluster+`-private-`+zone+`","karpenter.sh/discovery":"no"}}]`)
+				e.putControl("subnets", `[{"id":"`+e.subnet(zone)+`","tags":{"Name":"`+cluster+`-private-`+zone+`","karpenter.sh/discovery":"no"}}]`)
 			}
 		}, ""},
-		"E15: no security group is selected any more": {func(e *estate) {
-			for _, id := range e.groups() {
-				e.put("groups", `[{"id":"`+id+`","tags":{"karpenter.sh/discovery":"no"}}]`)
+		"E15: no security group is selected any more": {func(e *classEnv) {
+			for _, id := range e.securityGroupIDs() {
+				e.putControl("groups", `[{"id":"`+id+`","tags":{"karpenter.sh/discovery":"no"}}]`)
 			}
 		}, ""},
-		"E13: parameters cannot be read": {func(e *estate) {
-			e.put("parameters", `{"`+al2023+`":"ami-next"}`)
-			e.deny("ssm:GetParameter")
-			e.advance(25 * time.Hour)
+		"E13: parameters cannot be read": {func(e *classEnv) {
+			e.putControl("parameters", `{"`+al2023+`":"ami-next"}`)
+			e.denyAction("ssm:GetParameter")
+			e.advanceClock(25 * time.Hour)
 		}, ""},
-		"E13: images cannot be read": {func(e *estate) { e.deny("ec2:DescribeImages") }, ""},
+		"E13: images cannot be read": {func(e *classEnv) { e.denyAction("ec2:DescribeImages") }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newEstate(t)
 			c := e.ready()
-			one := e.stored(claim("one", of("m5.large", "on-demand").in(zoneA)))
-			e.written(one, launched(t, c, one))
-			e.advance(time.Minute)
+			one := e.createClaim(claim("one", needsOf("m5.large", "on-demand").inZone(zoneA)))
+			e.writeLaunchResult(one, mustLaunch(t, c, one))
+			e.advanceClock(time.Minute)
 			tc.change(e)
 			e.reconcileAnyhow()
 			got, err := c.Drift(t.Context(), one)
@@ -294,9 +294,9 @@ func TestCloudDrift(t *testing.T) {
 }
 
 // reconcileAnyhow is reconcile where a failure is part of the test.
-func (e *estate) reconcileAnyhow() {
+func (e *classEnv) reconcileAnyhow() {
 	e.Helper()
-	e.advance(2 * time.Minute)
+	e.advanceClock(2 * time.Minute)
 	request := reconcile.Request{NamespacedName: types.NamespacedName{Name: "default"}}
 	_, _ = e.classes.Reconcile(e.Context(), request)
 	if _, err := e.hashes.Reconcile(e.Context(), request); err != nil {
@@ -308,10 +308,10 @@ func (e *estate) reconcileAnyhow() {
 // the next process takes over: one instance stays per claim.
 func TestFM_A01_CloudAdoptsWhatAnEarlierProcessBought(t *testing.T) {
 	for name, tc := range map[string]struct {
-		before func(*estate)
+		before func(*classEnv)
 	}{
-		"EC2 shows the instances":                          {func(*estate) {}},
-		"EC2 does not show them yet, the token finds them": {func(e *estate) { e.put("lag", `{"instances":"60s"}`) }},
+		"EC2 shows the instances":                          {func(*classEnv) {}},
+		"EC2 does not show them yet, the token finds them": {func(e *classEnv) { e.putControl("lag", `{"instances":"60s"}`) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newEstate(t)
@@ -320,20 +320,20 @@ func TestFM_A01_CloudAdoptsWhatAnEarlierProcessBought(t *testing.T) {
 			var claims []*karpv1.NodeClaim
 			bought := map[cloud.ID]bool{}
 			for n := range 3 {
-				one := e.stored(claim(fmt.Sprintf("claim-%d", n), of("m5.large,m6i.large", "spot,on-demand")))
+				one := e.createClaim(claim(fmt.Sprintf("claim-%d", n), needsOf("m5.large,m6i.large", "spot,on-demand")))
 				claims = append(claims, one)
-				bought[launched(t, c, one).ID] = true
+				bought[mustLaunch(t, c, one).ID] = true
 			}
-			e.advance(5 * time.Second)
-			c = e.started() // the first one died before it wrote anything down
+			e.advanceClock(5 * time.Second)
+			c = e.startCloud() // the first one died before it wrote anything down
 			got := map[cloud.ID]bool{}
 			for _, one := range claims {
-				got[launched(t, c, one).ID] = true
+				got[mustLaunch(t, c, one).ID] = true
 			}
 			if diff := cmp.Diff(bought, got); diff != "" {
 				t.Errorf("instances (-bought +found):\n%s", diff)
 			}
-			if n := len(e.alive()); n != len(claims) {
+			if n := len(e.liveInstances()); n != len(claims) {
 				t.Errorf("%d instances for %d claims", n, len(claims))
 			}
 		})
@@ -344,33 +344,33 @@ func TestFM_A01_CloudAdoptsWhatAnEarlierProcessBought(t *testing.T) {
 func TestFM_A01_CloudDoesNotAdoptWhatDoesNotFit(t *testing.T) {
 	e := newEstate(t)
 	e.ready()
-	one := e.stored(claim("one", of("m5.xlarge", "on-demand")))
-	other := owned()
+	one := e.createClaim(claim("one", needsOf("m5.xlarge", "on-demand")))
+	other := ownedTags()
 	other["karpenter.sh/nodepool"] = "other"
-	e.bought(1, onDemand, owned()) // an m5.large
-	e.bought(1, onDemand, other)
-	e.advance(5 * time.Second)
-	got := launched(t, e.started(), one)
-	if i := e.instance(inventory.InstanceID(string(got.ID))); i.Type != "m5.xlarge" || len(e.alive()) != 3 {
-		t.Errorf("got %s of %d instances, want an m5.xlarge of its own", i.Type, len(e.alive()))
+	e.launchInstances(1, onDemand, ownedTags()) // an m5.large
+	e.launchInstances(1, onDemand, other)
+	e.advanceClock(5 * time.Second)
+	got := mustLaunch(t, e.startCloud(), one)
+	if i := e.instanceByID(inventory.InstanceID(string(got.ID))); i.Type != "m5.xlarge" || len(e.liveInstances()) != 3 {
+		t.Errorf("got %s of %d instances, want an m5.xlarge of its own", i.Type, len(e.liveInstances()))
 	}
 }
 
 // A08, A16, A17: a class that is gone, not ready, or newer than its status is not launched with.
 func TestFM_A08_A16_A17_CloudDoesNotLaunchWithABadClass(t *testing.T) {
 	for name, tc := range map[string]struct {
-		change func(*estate)
+		change func(*classEnv)
 		kind   cloud.Kind
 	}{
-		"it is gone": {func(e *estate) {
-			e.edit(func(c *awsv1.EC2NodeClass) { c.Finalizers = nil })
+		"it is gone": {func(e *classEnv) {
+			e.editClass(func(c *awsv1.EC2NodeClass) { c.Finalizers = nil })
 			if err := e.kube.Delete(e.Context(), &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}}); err != nil {
 				e.Fatal(err)
 			}
 		}, cloud.NoCapacity},
-		"its status lags": {func(e *estate) { e.edit(func(c *awsv1.EC2NodeClass) { c.Spec.UserData = new("echo") }) }, cloud.NotReady},
-		"its subnets are gone": {func(e *estate) {
-			e.edit(func(c *awsv1.EC2NodeClass) {
+		"its status lags": {func(e *classEnv) { e.editClass(func(c *awsv1.EC2NodeClass) { c.Spec.UserData = new("echo") }) }, cloud.NotReady},
+		"its subnets are gone": {func(e *classEnv) {
+			e.editClass(func(c *awsv1.EC2NodeClass) {
 				c.Spec.SubnetSelectorTerms = []awsv1.SubnetSelectorTerm{{ID: "subnet-gone"}}
 			})
 			e.reconcileAnyhow()
@@ -380,10 +380,10 @@ func TestFM_A08_A16_A17_CloudDoesNotLaunchWithABadClass(t *testing.T) {
 			e := newEstate(t)
 			c := e.ready()
 			tc.change(e)
-			if _, err := c.Launch(t.Context(), e.stored(claim("one", of("m5.large", "on-demand")))); !cloud.Is(err, tc.kind) {
+			if _, err := c.Launch(t.Context(), e.createClaim(claim("one", needsOf("m5.large", "on-demand")))); !cloud.Is(err, tc.kind) {
 				t.Errorf("launch: %v, want kind %d", err, tc.kind)
 			}
-			if n := e.fleets(); n != 0 {
+			if n := e.countFleetCalls(); n != 0 {
 				t.Errorf("%d fleets", n)
 			}
 		})
@@ -393,14 +393,14 @@ func TestFM_A08_A16_A17_CloudDoesNotLaunchWithABadClass(t *testing.T) {
 // E16: a start that cannot work says what to change.
 func TestFM_E16_CloudThatCannotStart(t *testing.T) {
 	for name, tc := range map[string]struct {
-		spoil func(*estate)
+		spoil func(*classEnv)
 		says  string
 	}{
-		"EC2 is denied":             {func(e *estate) { e.deny("ec2:DescribeInstanceTypes") }, "policies"},
-		"the cluster is not found":  {func(e *estate) { e.deny("eks:DescribeCluster") }, "cluster-endpoint"},
-		"no instance type is known": {func(e *estate) { e.deny("ec2:DescribeInstanceTypeOfferings") }, "instance type"},
-		"EC2 fails": {func(e *estate) {
-			e.fault(awsemu.Fault{Action: "ec2:DescribeInstanceTypes", Code: "InvalidParameterValue", Status: 400})
+		"EC2 is denied":             {func(e *classEnv) { e.denyAction("ec2:DescribeInstanceTypes") }, "policies"},
+		"the cluster is not found":  {func(e *classEnv) { e.denyAction("eks:DescribeCluster") }, "cluster-endpoint"},
+		"no instance type is known": {func(e *classEnv) { e.denyAction("ec2:DescribeInstanceTypeOfferings") }, "instance type"},
+		"EC2 fails": {func(e *classEnv) {
+			e.injectFault(awsemu.Fault{Action: "ec2:DescribeInstanceTypes", Code: "InvalidParameterValue", Status: 400})
 		}, "EC2 in " + region},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -417,17 +417,17 @@ func TestFM_E16_CloudThatCannotStart(t *testing.T) {
 func TestCloudIsAllowedWhatItDoes(t *testing.T) {
 	e := newEstate(t)
 	c := e.ready()
-	one := e.stored(claim("one", of("m5.large", "spot,on-demand")))
-	got := launched(t, c, one)
-	e.written(one, got)
-	e.advance(10 * time.Second)
+	one := e.createClaim(claim("one", needsOf("m5.large", "spot,on-demand")))
+	got := mustLaunch(t, c, one)
+	e.writeLaunchResult(one, got)
+	e.advanceClock(10 * time.Second)
 	if _, err := c.Drift(t.Context(), one); err != nil {
 		t.Error(err)
 	}
 	if err := c.Terminate(t.Context(), got.ID); err != nil {
 		t.Error(err)
 	}
-	for _, call := range e.seen("", "") {
+	for _, call := range e.callsOf("", "") {
 		if strings.Contains(call.Code, "Denied") || strings.Contains(call.Code, "Unauthorized") {
 			t.Errorf("%s:%s was refused: %s", call.Service, call.Action, call.Code)
 		}
@@ -435,7 +435,7 @@ func TestCloudIsAllowedWhatItDoes(t *testing.T) {
 			t.Errorf("%s:%s was repeated: %s", call.Service, call.Action, call.Attempt)
 		}
 	}
-	if n := e.calls(wire.EC2, "RunInstances"); n == 0 {
+	if n := e.countCalls(wire.EC2, "RunInstances"); n == 0 {
 		t.Error("the class was not tried with a dry run")
 	}
 }

@@ -22,11 +22,11 @@ func TestAWSIsACloud(t *testing.T) {
 		return conformance.Lab{
 			Provider: e.ready(), Pool: pool, Foreign: "gce://project/zone/vm",
 			Claim: func(name string) *karpv1.NodeClaim {
-				return e.stored(claim(name, of("m5.large,m6i.large", "spot,on-demand")))
+				return e.createClaim(claim(name, needsOf("m5.large,m6i.large", "spot,on-demand")))
 			},
-			Record:  func(c *karpv1.NodeClaim, i cloud.Instance) { e.written(c, i) },
-			Restart: func() cloud.Provider { return e.started() },
-			Settle:  func() { e.advance(time.Minute) },
+			Record:  func(c *karpv1.NodeClaim, i cloud.Instance) { e.writeLaunchResult(c, i) },
+			Restart: func() cloud.Provider { return e.startCloud() },
+			Settle:  func() { e.advanceClock(time.Minute) },
 			Exhaust: func() { e.post("ice", `{}`) },
 		}
 	})

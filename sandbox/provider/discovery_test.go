@@ -16,16 +16,16 @@ import (
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
 )
 
-func (l *lab) discoverer() *discover.Discoverer {
-	return discover.New(discover.Options{EC2: ec2.NewFromConfig(l.sdk), SSM: ssm.NewFromConfig(l.sdk), Now: l.now})
+func (l *awsEnv) newDiscoverer() *discover.Discoverer {
+	return discover.New(discover.Options{EC2: ec2.NewFromConfig(l.sdk), SSM: ssm.NewFromConfig(l.sdk), Now: l.currentTime})
 }
 
 // Subnet terms select by tags, ids and wildcards; terms are alternatives, tags of one term are not
 // (EC2NodeClass 7).
 func TestSubnetTerms(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	l.put("subnets", `[{"id":"subnet-extra","zone":"`+zoneA+`","free":4000,"tags":{"team":"blue","karpenter.sh/discovery":"other"}}]`)
+	l := newAWSEnv(t)
+	l.putControl("subnets", `[{"id":"subnet-extra","zone":"`+zoneA+`","free":4000,"tags":{"team":"blue","karpenter.sh/discovery":"other"}}]`)
 	a, b, c := l.subnet(zoneA), l.subnet(zoneB), l.subnet(zoneC)
 	type terms = []awsv1.SubnetSelectorTerm
 	for name, tc := range map[string]struct {
@@ -45,7 +45,7 @@ func TestSubnetTerms(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			found, err := l.discoverer().Subnets(t.Context(), l.class(func(c *awsv1.EC2NodeClass) { c.Spec.SubnetSelectorTerms = tc.terms }))
+			found, err := l.newDiscoverer().Subnets(t.Context(), l.newClass(func(c *awsv1.EC2NodeClass) { c.Spec.SubnetSelectorTerms = tc.terms }))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -66,8 +66,8 @@ func TestSubnetTerms(t *testing.T) {
 // Security groups select by tags, ids and group names, which may hold wildcards.
 func TestSecurityGroupTerms(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	l.put("groups", `[{"id":"sg-blue","name":"blue-nodes","tags":{"team":"blue"}},{"id":"sg-red","name":"red-nodes","tags":{"team":"red"}}]`)
+	l := newAWSEnv(t)
+	l.putControl("groups", `[{"id":"sg-blue","name":"blue-nodes","tags":{"team":"blue"}},{"id":"sg-red","name":"red-nodes","tags":{"team":"red"}}]`)
 	type terms = []awsv1.SecurityGroupSelectorTerm
 	for name, tc := range map[string]struct {
 		terms terms
@@ -82,7 +82,7 @@ func TestSecurityGroupTerms(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			found, err := l.discoverer().SecurityGroups(t.Context(), l.class(func(c *awsv1.EC2NodeClass) { c.Spec.SecurityGroupSelectorTerms = tc.terms }), false)
+			found, err := l.newDiscoverer().SecurityGroups(t.Context(), l.newClass(func(c *awsv1.EC2NodeClass) { c.Spec.SecurityGroupSelectorTerms = tc.terms }), false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -100,25 +100,25 @@ func TestSecurityGroupTerms(t *testing.T) {
 // Ids of one kind go into one call, each set of tags into its own (EC2NodeClass 7).
 func TestTermsOfOneKindShareACall(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newAWSEnv(t)
 	a, b := l.subnet(zoneA), l.subnet(zoneB)
-	class := l.class(func(c *awsv1.EC2NodeClass) {
+	class := l.newClass(func(c *awsv1.EC2NodeClass) {
 		c.Spec.SubnetSelectorTerms = []awsv1.SubnetSelectorTerm{{ID: a}, {ID: b}, {Tags: awsv1.Tags{"x": "1"}}, {Tags: awsv1.Tags{"x": "2"}}}
 	})
-	d := l.discoverer()
+	d := l.newDiscoverer()
 	for range 3 {
 		if _, err := d.Subnets(t.Context(), class); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if calls := l.calls(wire.EC2, "DescribeSubnets"); calls != 3 {
+	if calls := l.countCalls(wire.EC2, "DescribeSubnets"); calls != 3 {
 		t.Errorf("%d calls for two ids and two sets of tags asked three times, want 3", calls)
 	}
-	l.advance(time.Minute)
+	l.advanceClock(time.Minute)
 	if _, err := d.Subnets(t.Context(), class); err != nil {
 		t.Fatal(err)
 	}
-	if calls := l.calls(wire.EC2, "DescribeSubnets"); calls != 6 {
+	if calls := l.countCalls(wire.EC2, "DescribeSubnets"); calls != 6 {
 		t.Errorf("%d calls after the answers are a minute old, want 6", calls)
 	}
 }
@@ -150,7 +150,7 @@ func TestAliases(t *testing.T) {
 	windows := func(k, year string) []string {
 		return []string{"/aws/service/ami-windows-latest/Windows_Server-" + year + "-English-Core-EKS_Optimized-" + k + "/image_id"}
 	}
-	l := newLab(t)
+	l := newAWSEnv(t)
 	for name, tc := range map[string]struct {
 		alias, kubernetes string
 		want              []string // parameters
@@ -177,14 +177,14 @@ func TestAliases(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			class := l.class(func(c *awsv1.EC2NodeClass) { c.Spec.AMISelectorTerms = []awsv1.AMISelectorTerm{{Alias: tc.alias}} })
-			found, err := l.discoverer().Images(t.Context(), class, tc.kubernetes)
+			class := l.newClass(func(c *awsv1.EC2NodeClass) { c.Spec.AMISelectorTerms = []awsv1.AMISelectorTerm{{Alias: tc.alias}} })
+			found, err := l.newDiscoverer().Images(t.Context(), class, tc.kubernetes)
 			if err != nil {
 				t.Fatal(err)
 			}
 			want := map[string]bool{}
 			for _, path := range tc.want {
-				want[l.image(path)] = true
+				want[l.imageOfParameter(path)] = true
 			}
 			got := map[string]bool{}
 			for _, image := range found {
@@ -204,15 +204,15 @@ func TestAliases(t *testing.T) {
 // deprecated (EC2NodeClass 8).
 func TestImageTerms(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	l.put("images", `[
+	l := newAWSEnv(t)
+	l.putControl("images", `[
 		{"id":"ami-old","name":"golden-1","created":"2029-01-01T00:00:00Z","tags":{"team":"blue"}},
 		{"id":"ami-new","name":"golden-2","created":"2029-02-01T00:00:00Z","tags":{"team":"blue"}},
 		{"id":"ami-outdated","name":"golden-3","created":"2029-03-01T00:00:00Z","deprecated":"2029-04-01T00:00:00Z","tags":{"team":"blue"}},
 		{"id":"ami-arm","name":"golden-arm","architecture":"arm64","tags":{"team":"blue"}},
 		{"id":"ami-pending","name":"golden-4","state":"pending","tags":{"team":"blue"}},
 		{"id":"ami-foreign","name":"golden-9","owner":"999999999999","tags":{"team":"red"}}]`)
-	l.put("parameters", `{"/aws/service/mine":"ami-old","/aws/service/text":"no image"}`)
+	l.putControl("parameters", `{"/aws/service/mine":"ami-old","/aws/service/text":"no image"}`)
 	type terms = []awsv1.AMISelectorTerm
 	for name, tc := range map[string]struct {
 		terms      terms
@@ -229,11 +229,11 @@ func TestImageTerms(t *testing.T) {
 		"a parameter":                          {terms{{SSMParameter: "/aws/service/mine"}}, []string{"ami-old"}, false},
 		"a parameter that holds no image":      {terms{{SSMParameter: "/aws/service/text"}, {ID: "ami-old"}}, []string{"ami-old"}, false},
 		"a parameter that does not exist":      {terms{{SSMParameter: "/aws/service/gone"}, {ID: "ami-old"}}, []string{"ami-old"}, false},
-		"a public image by the name of Amazon": {terms{{Name: "amazon-eks-node-al2023-x86_64-standard-1.34-v20260211"}}, []string{l.image(al2023)}, false},
+		"a public image by the name of Amazon": {terms{{Name: "amazon-eks-node-al2023-x86_64-standard-1.34-v20260211"}}, []string{l.imageOfParameter(al2023)}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			found, err := l.discoverer().Images(t.Context(), l.class(func(c *awsv1.EC2NodeClass) { c.Spec.AMISelectorTerms = tc.terms }), "1.34")
+			found, err := l.newDiscoverer().Images(t.Context(), l.newClass(func(c *awsv1.EC2NodeClass) { c.Spec.AMISelectorTerms = tc.terms }), "1.34")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -254,14 +254,14 @@ func TestImageTerms(t *testing.T) {
 // The parameter of latest is kept until its image is deprecated, then requested again.
 func TestALatestImageThatIsDeprecatedIsLookedUpAgain(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	d, class := l.discoverer(), l.class(func(c *awsv1.EC2NodeClass) {
+	l := newAWSEnv(t)
+	d, class := l.newDiscoverer(), l.newClass(func(c *awsv1.EC2NodeClass) {
 		c.Spec.AMISelectorTerms = []awsv1.AMISelectorTerm{{Alias: "windows2022@latest"}}
 	})
 	const path = "/aws/service/ami-windows-latest/Windows_Server-2022-English-Core-EKS_Optimized-1.34/image_id"
-	first := l.image(path)
+	first := l.imageOfParameter(path)
 	images := func() string {
-		l.advance(time.Minute) // forget images, not parameters
+		l.advanceClock(time.Minute) // forget images, not parameters
 		found, err := d.Images(t.Context(), class, "1.34")
 		if err != nil || len(found) != 1 {
 			t.Fatalf("images: %v %v", found, err)
@@ -271,12 +271,12 @@ func TestALatestImageThatIsDeprecatedIsLookedUpAgain(t *testing.T) {
 	if got := images(); got != first {
 		t.Fatalf("image %s, want %s", got, first)
 	}
-	l.put("images", `[{"id":"ami-next","platform":"windows"}]`)
-	l.put("parameters", `{"`+path+`":"ami-next"}`)
+	l.putControl("images", `[{"id":"ami-next","platform":"windows"}]`)
+	l.putControl("parameters", `{"`+path+`":"ami-next"}`)
 	if got := images(); got != first {
 		t.Errorf("image %s while the first is good, want %s", got, first)
 	}
-	l.put("images", `[{"id":"`+first+`","deprecated":"2029-01-01T00:00:00Z"}]`)
+	l.putControl("images", `[{"id":"`+first+`","deprecated":"2029-01-01T00:00:00Z"}]`)
 	if err := d.InvalidateParameters(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -310,18 +310,20 @@ func TestFM_E13_E15_NothingFoundIsNotAnError(t *testing.T) {
 			return len(found), err
 		},
 	}
-	faults := map[string]func(*lab, string){
-		"denied":    func(l *lab, action string) { l.deny(action) },
-		"throttled": func(l *lab, action string) { l.throttle(action) },
-		"broken":    func(l *lab, action string) { l.fault(awsemu.Fault{Action: action, Code: "InternalError", Status: 500}) },
-		"cut off":   func(l *lab, action string) { l.fault(awsemu.Fault{Action: action, Drop: awsemu.DropBefore}) },
+	faults := map[string]func(*awsEnv, string){
+		"denied":    func(l *awsEnv, action string) { l.denyAction(action) },
+		"throttled": func(l *awsEnv, action string) { l.throttleActions(action) },
+		"broken": func(l *awsEnv, action string) {
+			l.injectFault(awsemu.Fault{Action: action, Code: "InternalError", Status: 500})
+		},
+		"cut off": func(l *awsEnv, action string) { l.injectFault(awsemu.Fault{Action: action, Drop: awsemu.DropBefore}) },
 	}
 	for action, look := range lookups {
 		for name, spoil := range faults {
 			t.Run(action+" "+name, func(t *testing.T) {
 				t.Parallel()
-				l := newLab(t)
-				d, class := l.discoverer(), l.class()
+				l := newAWSEnv(t)
+				d, class := l.newDiscoverer(), l.newClass()
 				spoil(l, action)
 				if found, err := look(t, d, class); err == nil {
 					t.Errorf("found %d things and no error", found)
@@ -337,15 +339,15 @@ func TestFM_E13_E15_NothingFoundIsNotAnError(t *testing.T) {
 	}
 	t.Run("empty", func(t *testing.T) {
 		t.Parallel()
-		l := newLab(t)
+		l := newAWSEnv(t)
 		nobody := awsv1.Tags{"karpenter.sh/discovery": "nobody"}
-		class := l.class(func(c *awsv1.EC2NodeClass) {
+		class := l.newClass(func(c *awsv1.EC2NodeClass) {
 			c.Spec.SubnetSelectorTerms = []awsv1.SubnetSelectorTerm{{Tags: nobody}}
 			c.Spec.SecurityGroupSelectorTerms = []awsv1.SecurityGroupSelectorTerm{{Tags: nobody}}
 			c.Spec.AMISelectorTerms = []awsv1.AMISelectorTerm{{Tags: nobody}}
 		})
 		for action, look := range lookups {
-			if found, err := look(t, l.discoverer(), class); err != nil || found != 0 {
+			if found, err := look(t, l.newDiscoverer(), class); err != nil || found != 0 {
 				t.Errorf("%s: %d things, %v", action, found, err)
 			}
 		}

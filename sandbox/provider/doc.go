@@ -5,5 +5,5 @@
 // Not here: anything that needs an API server (sandbox/flow). Kubernetes is not imported, so that the
 // race detector can watch.
 //
-// Enter at newLab.
+// Start reading at newAWSEnv.
 package provider

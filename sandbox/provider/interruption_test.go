@@ -29,7 +29,7 @@ type lines struct {
 	list []string
 }
 
-func (l *lines) logger() logr.Logger {
+func (l *lines) newLogger() logr.Logger {
 	return funcr.New(func(_, args string) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -49,13 +49,13 @@ func (l *lines) count(text string) int {
 	return n
 }
 
-// reading reads the queue until stop is called.
-func (l *lab) reading(r *registry) (said *lines, stop func()) {
+// startReading reads the queue until stop is called.
+func (l *awsEnv) startReading(r *registry) (said *lines, stop func()) {
 	q := &interrupt.Queue{
-		Name: queue, SQS: sqs.NewFromConfig(l.sdk), Actor: l.actor(r), Instances: l.inventory(), Cluster: cluster, Metrics: l.metrics, Now: l.now,
+		Name: queue, SQS: sqs.NewFromConfig(l.sdk), Actor: l.newActor(r), Instances: l.newInventory(), Cluster: cluster, Metrics: l.metrics, Now: l.currentTime,
 	}
 	said = &lines{}
-	ctx, cancel := context.WithCancel(log.IntoContext(l.Context(), said.logger()))
+	ctx, cancel := context.WithCancel(log.IntoContext(l.Context(), said.newLogger()))
 	var running sync.WaitGroup
 	running.Go(func() { _ = q.Start(ctx) })
 	stop = func() { cancel(); running.Wait() }
@@ -63,34 +63,34 @@ func (l *lab) reading(r *registry) (said *lines, stop func()) {
 	return said, stop
 }
 
-// waiting are the messages in the queue.
-func (l *lab) waiting() []awsemu.Message {
+// queuedMessages are the messages in the queue.
+func (l *awsEnv) queuedMessages() []awsemu.Message {
 	l.Helper()
-	return show[map[string]awsemu.Queue](l, "queues")[queue].Messages
+	return decodeControl[map[string]awsemu.Queue](l, "queues")[queue].Messages
 }
 
-// purge empties the queue.
-func (l *lab) purge() {
+// purgeQueue empties the queue.
+func (l *awsEnv) purgeQueue() {
 	l.Helper()
-	l.put("queues", `{"`+queue+`":null}`)
-	l.put("queues", `{"`+queue+`":{}}`)
+	l.putControl("queues", `{"`+queue+`":null}`)
+	l.putControl("queues", `{"`+queue+`":{}}`)
 }
 
 // read lets the queue be read until all messages of now are deleted.
-func (l *lab) read(r *registry) *lines {
+func (l *awsEnv) read(r *registry) *lines {
 	l.Helper()
-	deleted := l.reach("sqs:DeleteMessage", len(l.waiting()))
-	said, stop := l.reading(r)
+	deleted := l.afterCalls("sqs:DeleteMessage", len(l.queuedMessages()))
+	said, stop := l.startReading(r)
 	l.wait("the deletion of all messages", deleted)
 	stop()
-	if left := l.waiting(); len(left) > 0 {
+	if left := l.queuedMessages(); len(left) > 0 {
 		l.Errorf("messages are left: %+v", left)
 	}
 	return said
 }
 
 // value of a counter, summed up over what its labels do not fix.
-func (l *lab) value(c prometheus.Collector, labels map[string]string) float64 {
+func (l *awsEnv) value(c prometheus.Collector, labels map[string]string) float64 {
 	l.Helper()
 	found := make(chan prometheus.Metric, 1000)
 	c.Collect(found)
@@ -148,22 +148,22 @@ func TestEveryKindOfInterruption(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLab(t)
-			id := l.bought(1, spot, owned())[0]
+			l := newAWSEnv(t)
+			id := l.launchInstances(1, spot, ownedTags())[0]
 			if tc.control == "reservation-interrupt" {
-				id = l.bought(1, onDemand, owned(), l.reserved)[0]
+				id = l.launchInstances(1, onDemand, ownedTags(), l.useReservation)[0]
 			}
-			l.advance(10 * time.Second)
-			l.purge() // of the news that it runs
+			l.advanceClock(10 * time.Second)
+			l.purgeQueue() // of the news that it runs
 			l.post(tc.control, `{"instance":"`+id+`"}`)
-			l.advance(tc.then)
-			r := registered(id)
+			l.advanceClock(tc.then)
+			r := registryOf(id)
 			l.read(r)
 			want := tc.want
 			if want[0] == "delete" {
 				want[0] += " claim-" + id
 			}
-			if diff := cmp.Diff(sorted(want), r.done()); diff != "" {
+			if diff := cmp.Diff(sorted(want), r.sortedRecord()); diff != "" {
 				t.Errorf("done (-want +got):\n%s", diff)
 			}
 			for kind, count := range tc.kinds {
@@ -175,9 +175,9 @@ func TestEveryKindOfInterruption(t *testing.T) {
 	}
 }
 
-// reserved launches into the reservation of the fixture.
-func (l *lab) reserved(data *ec2types.RequestLaunchTemplateData) {
-	for id, r := range show[map[string]awsemu.CapacityReservation](l, "reservations") {
+// useReservation launches into the reservation of the fixture.
+func (l *awsEnv) useReservation(data *ec2types.RequestLaunchTemplateData) {
+	for id, r := range decodeControl[map[string]awsemu.CapacityReservation](l, "reservations") {
 		if r.InstanceType == "m5.large" {
 			data.CapacityReservationSpecification = &ec2types.LaunchTemplateCapacityReservationSpecificationRequest{
 				CapacityReservationPreference: ec2types.CapacityReservationPreferenceCapacityReservationsOnly,
@@ -190,15 +190,15 @@ func (l *lab) reserved(data *ec2types.RequestLaunchTemplateData) {
 // H01: what cannot be read is logged once and deleted; others are handled.
 func TestFM_H01_MalformedMessages(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	id := l.bought(1, spot, owned())[0]
-	l.purge()
+	l := newAWSEnv(t)
+	id := l.launchInstances(1, spot, ownedTags())[0]
+	l.purgeQueue()
 	bodies := []string{`{`, `null`, `[]`, `"text"`, `{"version":"0","source":"aws.ec2","detail-type":"EC2 Spot Instance Interruption Warning","detail":7}`, strings.Repeat("x", 200000)}
 	for _, body := range bodies {
 		l.post("message", body)
 	}
 	l.post("interrupt", `{"instance":"`+id+`"}`)
-	r := registered(id)
+	r := registryOf(id)
 	said := l.read(r)
 	if n := r.count("delete claim-" + id); n != 1 {
 		t.Errorf("the claim was deleted %d times, want once", n)
@@ -214,15 +214,15 @@ func TestFM_H01_MalformedMessages(t *testing.T) {
 // H02: the same message five times is one deletion and one step of the counter.
 func TestFM_H02_TheSameMessageFiveTimes(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	id := l.bought(1, spot, owned())[0]
-	l.purge()
-	l.put("queues", `{"`+queue+`":{"duplicates":4}}`)
+	l := newAWSEnv(t)
+	id := l.launchInstances(1, spot, ownedTags())[0]
+	l.purgeQueue()
+	l.putControl("queues", `{"`+queue+`":{"duplicates":4}}`)
 	l.post("interrupt", `{"instance":"`+id+`"}`)
-	if n := len(l.waiting()); n != 5 {
+	if n := len(l.queuedMessages()); n != 5 {
 		t.Fatalf("%d messages wait, want 5", n)
 	}
-	r := registered(id)
+	r := registryOf(id)
 	l.read(r)
 	if n := r.count("delete"); n != 1 {
 		t.Errorf("%d deletions, want one", n)
@@ -244,23 +244,23 @@ func TestFM_H03_AWarningBeforeTheClaim(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLab(t)
-			id := l.bought(1, spot, owned())[0]
-			l.advance(10 * time.Second)
-			l.purge()
+			l := newAWSEnv(t)
+			id := l.launchInstances(1, spot, ownedTags())[0]
+			l.advanceClock(10 * time.Second)
+			l.purgeQueue()
 			l.post("interrupt", `{"instance":"`+id+`"}`)
-			r := registered()
-			described, deleted := l.reach("ec2:DescribeInstances", 1), l.reach("sqs:DeleteMessage", 1)
-			_, stop := l.reading(r)
+			r := registryOf()
+			described, deleted := l.afterCalls("ec2:DescribeInstances", 1), l.afterCalls("sqs:DeleteMessage", 1)
+			_, stop := l.startReading(r)
 			l.wait("a look at the instance", described)
 			if tc.late {
 				r.add(id)
 			}
-			l.polling() // so that the first round is over
-			if n := l.calls(wire.SQS, "DeleteMessage"); n != 0 {
+			l.waitForPolling() // so that the first round is over
+			if n := l.countCalls(wire.SQS, "DeleteMessage"); n != 0 {
 				t.Errorf("%d messages were deleted before the second round", n)
 			}
-			l.advance(21 * time.Second)
+			l.advanceClock(21 * time.Second)
 			l.wait("the second round", deleted)
 			stop()
 			if n := r.count("delete"); n != tc.want {
@@ -270,11 +270,11 @@ func TestFM_H03_AWarningBeforeTheClaim(t *testing.T) {
 	}
 }
 
-// polling waits until a receive is on its way that has nothing to return.
-func (l *lab) polling() {
+// waitForPolling waits until a receive is on its way that has nothing to return.
+func (l *awsEnv) waitForPolling() {
 	l.Helper()
-	l.eventually("waiting for messages", func() bool {
-		return slices.ContainsFunc(l.seen(wire.SQS, "ReceiveMessage"), func(c awsemu.Call) bool { return !c.Done })
+	l.waitUntil("waiting for messages", func() bool {
+		return slices.ContainsFunc(l.callsOf(wire.SQS, "ReceiveMessage"), func(c awsemu.Call) bool { return !c.Done })
 	})
 }
 
@@ -282,19 +282,19 @@ func (l *lab) polling() {
 // is done, and a queue that two clusters share is said once.
 func TestFM_H04_H05_MessagesAboutOthers(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	other := owned()
+	l := newAWSEnv(t)
+	other := ownedTags()
 	other["eks:eks-cluster-name"] = "other"
-	foreign := l.bought(2, spot, other)
-	l.bought(1, spot, nil)
-	l.advance(10 * time.Second)
-	l.purge()
+	foreign := l.launchInstances(2, spot, other)
+	l.launchInstances(1, spot, nil)
+	l.advanceClock(10 * time.Second)
+	l.purgeQueue()
 	l.post("interrupt", `{"selector":{}}`)
 	l.post("message", `{"version":"0","source":"aws.ec2","detail-type":"EC2 Instance State-change Notification","time":"2029-12-31T23:50:00Z","detail":{"instance-id":"i-0123456789abcdef0","state":"terminated"}}`)
 	l.post("message", `{"version":"0","source":"aws.s3","detail-type":"Object Created","detail":{}}`)
-	r := registered()
+	r := registryOf()
 	said := l.read(r)
-	if did := r.done(); len(did) > 0 {
+	if did := r.sortedRecord(); len(did) > 0 {
 		t.Errorf("done: %v", did)
 	}
 	if n := said.count("another cluster"); n != 1 {
@@ -307,48 +307,48 @@ func TestFM_H04_H05_MessagesAboutOthers(t *testing.T) {
 func TestFM_H06_H07_AQueueThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		spoil, repair func(*lab)
+		spoil, repair func(*awsEnv)
 		says          string
 	}{
 		"it does not exist": {
-			spoil:  func(l *lab) { l.put("queues", `{"`+queue+`":null}`) },
-			repair: func(l *lab) { l.put("queues", `{"`+queue+`":{}}`) },
+			spoil:  func(l *awsEnv) { l.putControl("queues", `{"`+queue+`":null}`) },
+			repair: func(l *awsEnv) { l.putControl("queues", `{"`+queue+`":{}}`) },
 			says:   "there is no queue",
 		},
 		"it may not be found": {
-			spoil:  func(l *lab) { l.deny("sqs:GetQueueUrl") },
-			repair: func(l *lab) { l.remove("permissions") },
+			spoil:  func(l *awsEnv) { l.denyAction("sqs:GetQueueUrl") },
+			repair: func(l *awsEnv) { l.remove("permissions") },
 			says:   "sqs:GetQueueUrl",
 		},
 		"it may not be read": {
-			spoil:  func(l *lab) { l.deny("sqs:ReceiveMessage") },
-			repair: func(l *lab) { l.remove("permissions") },
+			spoil:  func(l *awsEnv) { l.denyAction("sqs:ReceiveMessage") },
+			repair: func(l *awsEnv) { l.remove("permissions") },
 			says:   "sqs:ReceiveMessage",
 		},
 		"SQS fails": {
-			spoil:  func(l *lab) { l.fault(awsemu.Fault{Action: "sqs:*", Code: "InternalFailure", Status: 500}) },
-			repair: func(l *lab) { l.remove("faults") },
+			spoil:  func(l *awsEnv) { l.injectFault(awsemu.Fault{Action: "sqs:*", Code: "InternalFailure", Status: 500}) },
+			repair: func(l *awsEnv) { l.remove("faults") },
 			says:   queue,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLab(t)
-			id := l.bought(1, spot, owned())[0]
-			l.advance(10 * time.Second)
-			l.purge()
+			l := newAWSEnv(t)
+			id := l.launchInstances(1, spot, ownedTags())[0]
+			l.advanceClock(10 * time.Second)
+			l.purgeQueue()
 			tc.spoil(l)
-			r, failed := registered(id), make(chan struct{})
+			r, failed := registryOf(id), make(chan struct{})
 			var once sync.Once
 			l.Cleanup(l.emu.Watch(func(c awsemu.Call) {
 				if c.Service == wire.SQS && c.Code != "" {
 					once.Do(func() { close(failed) })
 				}
 			}))
-			deleted := l.reach("sqs:DeleteMessage", 1)
-			said, stop := l.reading(r)
+			deleted := l.afterCalls("sqs:DeleteMessage", 1)
+			said, stop := l.startReading(r)
 			l.wait("a failed call", failed)
-			if calls := l.calls(wire.SQS, ""); calls > 5 {
+			if calls := l.countCalls(wire.SQS, ""); calls > 5 {
 				t.Errorf("%d calls at once", calls)
 			}
 			tc.repair(l)
@@ -368,18 +368,18 @@ func TestFM_H06_H07_AQueueThatCannotBeRead(t *testing.T) {
 // H08: a message that could not be deleted comes again and changes nothing.
 func TestFM_H08_DeletionOfAMessageFails(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	id := l.bought(1, spot, owned())[0]
-	l.advance(10 * time.Second)
-	l.purge()
-	l.fault(awsemu.Fault{Action: "sqs:DeleteMessage", Count: 3, Code: "InternalFailure", Status: 500})
+	l := newAWSEnv(t)
+	id := l.launchInstances(1, spot, ownedTags())[0]
+	l.advanceClock(10 * time.Second)
+	l.purgeQueue()
+	l.injectFault(awsemu.Fault{Action: "sqs:DeleteMessage", Count: 3, Code: "InternalFailure", Status: 500})
 	l.post("interrupt", `{"instance":"`+id+`"}`)
-	r := registered(id)
-	deleted := l.reach("sqs:DeleteMessage", 1)
-	_, stop := l.reading(r)
-	l.eventually("a failed deletion", func() bool { return l.calls(wire.SQS, "DeleteMessage") >= 3 })
-	l.polling()
-	l.advance(21 * time.Second)
+	r := registryOf(id)
+	deleted := l.afterCalls("sqs:DeleteMessage", 1)
+	_, stop := l.startReading(r)
+	l.waitUntil("a failed deletion", func() bool { return l.countCalls(wire.SQS, "DeleteMessage") >= 3 })
+	l.waitForPolling()
+	l.advanceClock(21 * time.Second)
 	l.wait("the second deletion", deleted)
 	stop()
 	if n := r.count("delete"); n != 1 {
@@ -390,17 +390,17 @@ func TestFM_H08_DeletionOfAMessageFails(t *testing.T) {
 // H09: a thousand interruptions at a time reach their claims, each once.
 func TestFM_H09_AThousandInterruptions(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	l.wide()
-	ids := l.bought(1000, spot, owned())
-	l.purge()
+	l := newAWSEnv(t)
+	l.enlargeSubnets()
+	ids := l.launchInstances(1000, spot, ownedTags())
+	l.purgeQueue()
 	l.post("interrupt", `{"selector":{"capacityType":"spot"}}`)
-	r := registered(ids...)
+	r := registryOf(ids...)
 	l.read(r)
 	if n := r.count("delete"); n != len(ids) {
 		t.Errorf("%d deletions, want %d", n, len(ids))
 	}
-	if receives := l.calls(wire.SQS, "ReceiveMessage"); receives > len(ids)/10+20 {
+	if receives := l.countCalls(wire.SQS, "ReceiveMessage"); receives > len(ids)/10+20 {
 		t.Errorf("%d receives, want ten messages in each", receives)
 	}
 }
@@ -408,21 +408,21 @@ func TestFM_H09_AThousandInterruptions(t *testing.T) {
 // H12: rebalance recommendations lead to events only, however many.
 func TestFM_H12_AFloodOfRecommendations(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	ids := l.bought(30, spot, owned())
-	l.purge()
+	l := newAWSEnv(t)
+	ids := l.launchInstances(30, spot, ownedTags())
+	l.purgeQueue()
 	for range 3 {
 		l.post("rebalance", `{"selector":{}}`)
 	}
-	r := registered(ids...)
+	r := registryOf(ids...)
 	l.read(r)
 	if n := r.count("delete"); n != 0 {
 		t.Errorf("%d deletions", n)
 	}
 }
 
-// eventually waits for something that no call of AWS announces.
-func (l *lab) eventually(what string, done func() bool) {
+// waitUntil waits for something that no call of AWS announces.
+func (l *awsEnv) waitUntil(what string, done func() bool) {
 	l.Helper()
 	deadline := time.After(3 * time.Minute)
 	for !done() {

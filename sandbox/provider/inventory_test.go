@@ -26,12 +26,12 @@ const (
 	onDemand = ec2types.DefaultTargetCapacityTypeOnDemand
 )
 
-func (l *lab) inventory() *inventory.Inventory {
-	return inventory.New(inventory.Options{EC2: ec2.NewFromConfig(l.sdk), Cluster: cluster, Reserved: true, Metrics: l.metrics, Now: l.now})
+func (l *awsEnv) newInventory() *inventory.Inventory {
+	return inventory.New(inventory.Options{EC2: ec2.NewFromConfig(l.sdk), Cluster: cluster, Reserved: true, Metrics: l.metrics, Now: l.currentTime})
 }
 
-// together requests many instances at once and returns the errors by id.
-func together(ids []string, ask func(id string) error) map[string]error {
+// callConcurrently requests many instances at once and returns the errors by id.
+func callConcurrently(ids []string, ask func(id string) error) map[string]error {
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	failures := map[string]error{}
@@ -47,20 +47,20 @@ func together(ids []string, ask func(id string) error) map[string]error {
 	return failures
 }
 
-// wide gives every subnet of the fixture room for thousands of instances.
-func (l *lab) wide() {
+// enlargeSubnets gives every subnet of the fixture room for thousands of instances.
+func (l *awsEnv) enlargeSubnets() {
 	l.Helper()
 	for _, zone := range []string{zoneA, zoneB, zoneC} {
-		l.put("subnets", fmt.Sprintf(`[{"id":%q,"free":20000}]`, l.subnet(zone)))
+		l.putControl("subnets", fmt.Sprintf(`[{"id":%q,"free":20000}]`, l.subnet(zone)))
 	}
 }
 
 // An instance is read as it was launched (AWS provider 6).
 func TestInstancesAsTheyWereLaunched(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newAWSEnv(t)
 	reservation := ""
-	for id, r := range show[map[string]awsemu.CapacityReservation](l, "reservations") {
+	for id, r := range decodeControl[map[string]awsemu.CapacityReservation](l, "reservations") {
 		if r.InstanceType == "m5.large" {
 			reservation = id
 		}
@@ -75,14 +75,14 @@ func TestInstancesAsTheyWereLaunched(t *testing.T) {
 		id   string
 		want inventory.Instance
 	}{
-		"spot":      {l.bought(1, spot, owned())[0], inventory.Instance{CapacityType: "spot"}},
-		"on demand": {l.bought(1, onDemand, owned())[0], inventory.Instance{CapacityType: "on-demand"}},
-		"reserved":  {l.bought(1, onDemand, owned(), into)[0], inventory.Instance{CapacityType: "reserved", Reservation: reservation}},
+		"spot":      {l.launchInstances(1, spot, ownedTags())[0], inventory.Instance{CapacityType: "spot"}},
+		"on demand": {l.launchInstances(1, onDemand, ownedTags())[0], inventory.Instance{CapacityType: "on-demand"}},
+		"reserved":  {l.launchInstances(1, onDemand, ownedTags(), into)[0], inventory.Instance{CapacityType: "reserved", Reservation: reservation}},
 	} {
 		want := tc.want
-		want.ID, want.Type, want.Zone, want.ZoneID, want.State, want.Tags, want.Tenancy = tc.id, "m5.large", zoneA, "euw1-az1", inventory.StatePending, owned(), "default"
-		want.Subnet, want.Image, want.Groups, want.Profile, want.Launched = l.subnet(zoneA), l.image(al2023), l.groups(), "person", l.now()
-		got, err := l.inventory().Find(t.Context(), tc.id)
+		want.ID, want.Type, want.Zone, want.ZoneID, want.State, want.Tags, want.Tenancy = tc.id, "m5.large", zoneA, "euw1-az1", inventory.StatePending, ownedTags(), "default"
+		want.Subnet, want.Image, want.Groups, want.Profile, want.Launched = l.subnet(zoneA), l.imageOfParameter(al2023), l.securityGroupIDs(), "person", l.currentTime()
+		got, err := l.newInventory().Find(t.Context(), tc.id)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -101,15 +101,15 @@ func TestInstancesAsTheyWereLaunched(t *testing.T) {
 // List returns what carries the tags of this cluster and has not ended (G2, E07).
 func TestFM_E07_OnlyInstancesOfThisClusterAreListed(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	mine := l.bought(2, onDemand, owned())
-	other, untagged := owned(), owned()
+	l := newAWSEnv(t)
+	mine := l.launchInstances(2, onDemand, ownedTags())
+	other, untagged := ownedTags(), ownedTags()
 	other["eks:eks-cluster-name"] = "other"
 	delete(untagged, "eks:eks-cluster-name")
-	foreign, lost := l.bought(1, onDemand, other), l.bought(1, onDemand, untagged)
-	ended := l.bought(1, onDemand, owned())
+	foreign, lost := l.launchInstances(1, onDemand, other), l.launchInstances(1, onDemand, untagged)
+	ended := l.launchInstances(1, onDemand, ownedTags())
 	l.post("kill", `{"instance":"`+ended[0]+`"}`)
-	inv := l.inventory()
+	inv := l.newInventory()
 	list, err := inv.List(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -132,18 +132,18 @@ func TestFM_E07_OnlyInstancesOfThisClusterAreListed(t *testing.T) {
 // A list is complete over several pages, or it is an error.
 func TestListsArePaged(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	l.wide()
-	want := l.bought(1001, onDemand, owned())
-	inv := l.inventory()
+	l := newAWSEnv(t)
+	l.enlargeSubnets()
+	want := l.launchInstances(1001, onDemand, ownedTags())
+	inv := l.newInventory()
 	list, err := inv.List(t.Context())
 	if err != nil || len(list) != len(want) {
 		t.Errorf("%d instances, %v; want %d", len(list), err, len(want))
 	}
-	if calls := l.calls(wire.EC2, "DescribeInstances"); calls != 2 {
+	if calls := l.countCalls(wire.EC2, "DescribeInstances"); calls != 2 {
 		t.Errorf("%d calls, want a page of 1000 and the rest", calls)
 	}
-	l.put("throttle", `{"ec2:DescribeInstances":{"rate":0,"burst":1}}`)
+	l.putControl("throttle", `{"ec2:DescribeInstances":{"rate":0,"burst":1}}`)
 	if list, err := inv.List(t.Context()); err == nil {
 		t.Errorf("%d instances and no error although the second page was throttled", len(list))
 	}
@@ -152,17 +152,17 @@ func TestListsArePaged(t *testing.T) {
 // A hundred questions at a time are one call; what is known is no call at all (AWS provider 5.5, 6).
 func TestFindIsBatchedAndCached(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	ids, inv := l.bought(100, onDemand, owned()), l.inventory()
+	l := newAWSEnv(t)
+	ids, inv := l.launchInstances(100, onDemand, ownedTags()), l.newInventory()
 	find := func(id string) error { _, err := inv.Find(t.Context(), id); return err }
 	for range 2 {
-		for id, err := range together(ids, find) {
+		for id, err := range callConcurrently(ids, find) {
 			if err != nil {
 				t.Errorf("%s: %v", id, err)
 			}
 		}
 	}
-	if calls := l.calls(wire.EC2, "DescribeInstances"); calls != 1 {
+	if calls := l.countCalls(wire.EC2, "DescribeInstances"); calls != 1 {
 		t.Errorf("%d calls for a hundred instances asked twice, want 1", calls)
 	}
 }
@@ -170,10 +170,10 @@ func TestFindIsBatchedAndCached(t *testing.T) {
 // More than fits in one call goes into several, and one unknown id spoils none of the others.
 func TestFindWithUnknownIDs(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	ids, inv := l.bought(99, onDemand, owned()), l.inventory()
+	l := newAWSEnv(t)
+	ids, inv := l.launchInstances(99, onDemand, ownedTags()), l.newInventory()
 	unknown := "i-0123456789abcdef0"
-	failures := together(append(slices.Clone(ids), unknown), func(id string) error { _, err := inv.Find(t.Context(), id); return err })
+	failures := callConcurrently(append(slices.Clone(ids), unknown), func(id string) error { _, err := inv.Find(t.Context(), id); return err })
 	for id, err := range failures {
 		if (err != nil) != (id == unknown) {
 			t.Errorf("%s: %v", id, err)
@@ -182,7 +182,7 @@ func TestFindWithUnknownIDs(t *testing.T) {
 	if err := failures[unknown]; !cloud.Is(err, cloud.NotFound) {
 		t.Errorf("the unknown one: %v, want NotFound", err)
 	}
-	if calls := l.calls(wire.EC2, "DescribeInstances"); calls > 3 {
+	if calls := l.countCalls(wire.EC2, "DescribeInstances"); calls > 3 {
 		t.Errorf("%d calls, want the batch, the rest of it, and the unknown one alone", calls)
 	}
 }
@@ -190,11 +190,11 @@ func TestFindWithUnknownIDs(t *testing.T) {
 // E01: a new instance that EC2 does not show for a minute is not lost.
 func TestFM_E01_ANewInstanceIsNotShownYet(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	l.put("lag", `{"instances":"60s"}`)
-	id := l.bought(1, onDemand, owned())[0]
-	inv := l.inventory()
-	inv.Remember(inventory.Instance{ID: id, Zone: zoneA, ZoneID: "euw1-az1", State: inventory.StatePending, Launched: l.now()})
+	l := newAWSEnv(t)
+	l.putControl("lag", `{"instances":"60s"}`)
+	id := l.launchInstances(1, onDemand, ownedTags())[0]
+	inv := l.newInventory()
+	inv.Remember(inventory.Instance{ID: id, Zone: zoneA, ZoneID: "euw1-az1", State: inventory.StatePending, Launched: l.currentTime()})
 	for range 4 {
 		if _, err := inv.Find(t.Context(), id); err != nil {
 			t.Errorf("find: %v", err)
@@ -208,7 +208,7 @@ func TestFM_E01_ANewInstanceIsNotShownYet(t *testing.T) {
 		if _, err := inv.List(t.Context()); err != nil {
 			t.Errorf("list: %v", err)
 		}
-		l.advance(15 * time.Second)
+		l.advanceClock(15 * time.Second)
 	}
 	if got, err := inv.Fresh(t.Context(), id); err != nil || got.State != inventory.StateRunning {
 		t.Errorf("after a minute: %+v %v", got, err)
@@ -219,10 +219,10 @@ func TestFM_E01_ANewInstanceIsNotShownYet(t *testing.T) {
 // so, and nothing fails.
 func TestFM_E02_TerminateIsAcceptedAndTheInstanceRunsOn(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	l.put("timing", `{"shuttingDown":"2m"}`)
-	id := l.bought(1, onDemand, owned())[0]
-	l.advance(10 * time.Second)
+	l := newAWSEnv(t)
+	l.putControl("timing", `{"shuttingDown":"2m"}`)
+	id := l.launchInstances(1, onDemand, ownedTags())[0]
+	l.advanceClock(10 * time.Second)
 	stale := true
 	l.sdk.HTTPClient = &http.Client{Transport: rewriting{whole{l.server.Client().Transport}, func(body []byte) []byte {
 		if stale && bytes.Contains(body, []byte("<DescribeInstancesResponse")) {
@@ -230,7 +230,7 @@ func TestFM_E02_TerminateIsAcceptedAndTheInstanceRunsOn(t *testing.T) {
 		}
 		return body
 	}}}
-	inv := l.inventory()
+	inv := l.newInventory()
 	for range 12 {
 		if err := inv.Terminate(t.Context(), id); err != nil {
 			t.Fatalf("terminate: %v", err)
@@ -238,17 +238,17 @@ func TestFM_E02_TerminateIsAcceptedAndTheInstanceRunsOn(t *testing.T) {
 		if got, err := inv.Fresh(t.Context(), id); err != nil || got.State != inventory.StateRunning {
 			t.Fatalf("fresh: %+v %v, want it running", got, err)
 		}
-		l.advance(9 * time.Second)
+		l.advanceClock(9 * time.Second)
 	}
 	stale = false
-	before := l.calls(wire.EC2, "TerminateInstances")
+	before := l.countCalls(wire.EC2, "TerminateInstances")
 	if err := inv.Terminate(t.Context(), id); err != nil {
 		t.Errorf("terminate while it shuts down: %v", err)
 	}
-	if after := l.calls(wire.EC2, "TerminateInstances"); after != before {
+	if after := l.countCalls(wire.EC2, "TerminateInstances"); after != before {
 		t.Errorf("%d calls for an instance that shuts down, want none", after-before)
 	}
-	l.advance(2 * time.Minute)
+	l.advanceClock(2 * time.Minute)
 	if err := inv.Terminate(t.Context(), id); !cloud.Is(err, cloud.NotFound) {
 		t.Errorf("terminate once it ended: %v, want NotFound", err)
 	}
@@ -283,15 +283,15 @@ func (r rewriting) RoundTrip(request *http.Request) (*http.Response, error) {
 // E03: not found once is not gone forever.
 func TestFM_E03_NotFoundOnce(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	ids, inv := l.bought(3, onDemand, owned()), l.inventory()
-	l.fault(awsemu.Fault{Action: "ec2:DescribeInstances", Count: 1, Code: "InvalidInstanceID.NotFound", Message: "The instance ID '" + ids[0] + "' does not exist", Status: 400})
-	for id, err := range together(ids, func(id string) error { _, err := inv.Fresh(t.Context(), id); return err }) {
+	l := newAWSEnv(t)
+	ids, inv := l.launchInstances(3, onDemand, ownedTags()), l.newInventory()
+	l.injectFault(awsemu.Fault{Action: "ec2:DescribeInstances", Count: 1, Code: "InvalidInstanceID.NotFound", Message: "The instance ID '" + ids[0] + "' does not exist", Status: 400})
+	for id, err := range callConcurrently(ids, func(id string) error { _, err := inv.Fresh(t.Context(), id); return err }) {
 		if err != nil {
 			t.Errorf("%s: %v; the one that was not found is to be asked for alone", id, err)
 		}
 	}
-	l.fault(awsemu.Fault{Action: "ec2:DescribeInstances", Count: 1, Code: "InvalidInstanceID.NotFound", Message: "The instance ID '" + ids[0] + "' does not exist", Status: 400})
+	l.injectFault(awsemu.Fault{Action: "ec2:DescribeInstances", Count: 1, Code: "InvalidInstanceID.NotFound", Message: "The instance ID '" + ids[0] + "' does not exist", Status: 400})
 	_, _ = inv.Fresh(t.Context(), ids[0])
 	if got, err := inv.Fresh(t.Context(), ids[0]); err != nil || got.ID != ids[0] {
 		t.Errorf("asked again: %+v %v", got, err)
@@ -303,29 +303,29 @@ func TestFM_E03_NotFoundOnce(t *testing.T) {
 func TestFM_E08_E09_G3_TroubleIsNeverNotFound(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		spoil func(*lab)
+		spoil func(*awsEnv)
 		kind  cloud.Kind
 	}{
-		"throttled":      {func(l *lab) { l.throttle("ec2:*") }, cloud.Throttled},
-		"broken":         {func(l *lab) { l.fault(awsemu.Fault{Action: "ec2:*", Code: "InternalError", Status: 500}) }, cloud.Unknown},
-		"unavailable":    {func(l *lab) { l.fault(awsemu.Fault{Action: "ec2:*", Code: "Unavailable", Status: 503}) }, cloud.Unknown},
-		"cut off":        {func(l *lab) { l.fault(awsemu.Fault{Action: "ec2:*", Drop: awsemu.DropBefore}) }, cloud.Unknown},
-		"half an answer": {func(l *lab) { l.fault(awsemu.Fault{Action: "ec2:*", Truncate: true}) }, cloud.Unknown},
-		"denied":         {func(l *lab) { l.deny("ec2:*") }, cloud.Denied},
+		"throttled":      {func(l *awsEnv) { l.throttleActions("ec2:*") }, cloud.Throttled},
+		"broken":         {func(l *awsEnv) { l.injectFault(awsemu.Fault{Action: "ec2:*", Code: "InternalError", Status: 500}) }, cloud.Unknown},
+		"unavailable":    {func(l *awsEnv) { l.injectFault(awsemu.Fault{Action: "ec2:*", Code: "Unavailable", Status: 503}) }, cloud.Unknown},
+		"cut off":        {func(l *awsEnv) { l.injectFault(awsemu.Fault{Action: "ec2:*", Drop: awsemu.DropBefore}) }, cloud.Unknown},
+		"half an answer": {func(l *awsEnv) { l.injectFault(awsemu.Fault{Action: "ec2:*", Truncate: true}) }, cloud.Unknown},
+		"denied":         {func(l *awsEnv) { l.denyAction("ec2:*") }, cloud.Denied},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLab(t)
-			ids, inv := l.bought(50, onDemand, owned()), l.inventory()
+			l := newAWSEnv(t)
+			ids, inv := l.launchInstances(50, onDemand, ownedTags()), l.newInventory()
 			known, unknown := ids[0], ids[1:]
 			if _, err := inv.Find(t.Context(), known); err != nil {
 				t.Fatal(err)
 			}
-			l.control(http.MethodDelete, "calls", "")
+			l.callControlAPI(http.MethodDelete, "calls", "")
 			tc.spoil(l)
 			const rounds = 5
 			for range rounds {
-				for id, err := range together(unknown, func(id string) error { _, err := inv.Find(t.Context(), id); return err }) {
+				for id, err := range callConcurrently(unknown, func(id string) error { _, err := inv.Find(t.Context(), id); return err }) {
 					if !cloud.Is(err, tc.kind) {
 						t.Fatalf("find %s: %v, want kind %d", id, err, tc.kind)
 					}
@@ -339,17 +339,17 @@ func TestFM_E08_E09_G3_TroubleIsNeverNotFound(t *testing.T) {
 				if _, err := inv.Find(t.Context(), known); err != nil {
 					t.Fatalf("find what is known: %v", err)
 				}
-				l.advance(2 * time.Minute)
+				l.advanceClock(2 * time.Minute)
 			}
 			// One batch, one single and one list per round, each tried three times at most; a denial is
 			// also requested alone.
-			if calls := l.calls(wire.EC2, ""); calls > rounds*3*3 && tc.kind != cloud.Denied {
+			if calls := l.countCalls(wire.EC2, ""); calls > rounds*3*3 && tc.kind != cloud.Denied {
 				t.Errorf("%d calls in %d rounds", calls, rounds)
 			}
 			l.remove("throttle")
 			l.remove("faults")
 			l.remove("permissions")
-			for id, err := range together(ids, func(id string) error { _, err := inv.Find(t.Context(), id); return err }) {
+			for id, err := range callConcurrently(ids, func(id string) error { _, err := inv.Find(t.Context(), id); return err }) {
 				if err != nil {
 					t.Errorf("afterwards %s: %v", id, err)
 				}
@@ -361,29 +361,29 @@ func TestFM_E08_E09_G3_TroubleIsNeverNotFound(t *testing.T) {
 // Fifty terminations are one call, and what is not ours to end does not keep the others alive.
 func TestTerminationsAreBatched(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	mine, foreign := l.bought(50, onDemand, owned()), l.bought(1, onDemand, nil)[0]
-	inv := l.inventory()
-	for id, err := range together(mine, func(id string) error { return inv.Terminate(t.Context(), id) }) {
+	l := newAWSEnv(t)
+	mine, foreign := l.launchInstances(50, onDemand, ownedTags()), l.launchInstances(1, onDemand, nil)[0]
+	inv := l.newInventory()
+	for id, err := range callConcurrently(mine, func(id string) error { return inv.Terminate(t.Context(), id) }) {
 		if err != nil {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
-	if calls := l.calls(wire.EC2, "TerminateInstances"); calls != 1 {
+	if calls := l.countCalls(wire.EC2, "TerminateInstances"); calls != 1 {
 		t.Errorf("%d calls for fifty instances, want 1", calls)
 	}
-	more := l.bought(5, onDemand, owned())
-	for id, err := range together(append(more, foreign), func(id string) error { return inv.Terminate(t.Context(), id) }) {
+	more := l.launchInstances(5, onDemand, ownedTags())
+	for id, err := range callConcurrently(append(more, foreign), func(id string) error { return inv.Terminate(t.Context(), id) }) {
 		if id == foreign && !cloud.Is(err, cloud.Denied) || id != foreign && err != nil {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
 	for _, id := range append(mine, more...) {
-		if state := l.instance(id).State; state != inventory.StateShuttingDown {
+		if state := l.instanceByID(id).State; state != inventory.StateShuttingDown {
 			t.Errorf("%s is %s", id, state)
 		}
 	}
-	if state := l.instance(foreign).State; state != inventory.StatePending {
+	if state := l.instanceByID(foreign).State; state != inventory.StatePending {
 		t.Errorf("the instance of somebody else is %s", state)
 	}
 }

@@ -33,9 +33,9 @@ import (
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
 )
 
-// shop is everything that launches need, with a class that is ready.
-type shop struct {
-	*lab
+// launchEnv is everything that launches need, with a class that is ready.
+type launchEnv struct {
+	*awsEnv
 	*launch.Launcher
 	market   *market
 	discover *discover.Discoverer
@@ -43,29 +43,29 @@ type shop struct {
 	class    *awsv1.EC2NodeClass
 }
 
-func (l *lab) shop(changes ...func(*awsv1.EC2NodeClass)) *shop {
+func (l *awsEnv) newLaunchEnv(changes ...func(*awsv1.EC2NodeClass)) *launchEnv {
 	l.Helper()
-	s := &shop{lab: l, discover: l.discoverer(), class: l.class(changes...)}
-	s.market = l.opened(l.market(s.discover))
+	s := &launchEnv{awsEnv: l, discover: l.newDiscoverer(), class: l.newClass(changes...)}
+	s.market = l.openMarket(l.newMarket(s.discover))
 	l.resolve(s.discover, s.class)
 	if s.class.Spec.InstanceProfile != nil {
 		s.class.Status.InstanceProfile = *s.class.Spec.InstanceProfile
 	} else {
-		s.class.Status.InstanceProfile = l.ensured(l.profiles(), s.class)
+		s.class.Status.InstanceProfile = l.mustEnsureProfile(l.newProfiles(), s.class)
 	}
-	s.restart()
-	l.control(http.MethodDelete, "calls", "")
+	s.restartLauncher()
+	l.callControlAPI(http.MethodDelete, "calls", "")
 	return s
 }
 
-// restart forgets everything that only the launcher knows.
-func (s *shop) restart() {
+// restartLauncher forgets everything that only the launcher knows.
+func (s *launchEnv) restartLauncher() {
 	s.Helper()
 	s.restartWith()
 }
 
 // restartWith is restart with other settings.
-func (s *shop) restartWith(changes ...func(*eks.Options)) {
+func (s *launchEnv) restartWith(changes ...func(*eks.Options)) {
 	s.Helper()
 	o := eks.Options{Settings: config.AWS{ClusterName: cluster, EKSControlPlane: true, ClusterCABundle: caBundle}, EKS: awseks.NewFromConfig(s.sdk)}
 	for _, change := range changes {
@@ -77,7 +77,7 @@ func (s *shop) restartWith(changes ...func(*eks.Options)) {
 	}
 	s.Launcher = launch.New(launch.Options{
 		EC2: ec2.NewFromConfig(s.sdk), Catalog: s.market, Discover: s.discover, Cluster: s.facts, Unavailable: s.market.unavailable,
-		Reservations: s.market.reservations, Settings: launch.Settings{Region: region, ReservedCapacity: true}, Metrics: s.metrics, Now: s.now,
+		Reservations: s.market.reservations, Settings: launch.Settings{Region: region, ReservedCapacity: true}, Metrics: s.metrics, Now: s.currentTime,
 	})
 }
 
@@ -99,19 +99,19 @@ func claim(name string, n needs) *karpv1.NodeClaim {
 	return c
 }
 
-// of requests instance types and capacity types, in any zone.
-func of(instanceTypes, capacityTypes string) needs {
+// needsOf requests instance types and capacity types, in any zone.
+func needsOf(instanceTypes, capacityTypes string) needs {
 	return needs{corev1.LabelInstanceTypeStable: strings.Split(instanceTypes, ","), karpv1.LabelCapacityType: strings.Split(capacityTypes, ",")}
 }
 
-// in adds a zone.
-func (n needs) in(zone string) needs {
+// inZone adds a zone.
+func (n needs) inZone(zone string) needs {
 	n = maps.Clone(n)
 	n[corev1.LabelTopologyZone] = []string{zone}
 	return n
 }
 
-func (s *shop) buy(c *karpv1.NodeClaim) (launch.Result, error) {
+func (s *launchEnv) launchClaim(c *karpv1.NodeClaim) (launch.Result, error) {
 	s.Helper()
 	list, err := s.market.Types(s.class, nil)
 	if err != nil {
@@ -120,17 +120,17 @@ func (s *shop) buy(c *karpv1.NodeClaim) (launch.Result, error) {
 	return s.Launch(s.Context(), launch.Request{Claim: c, Class: s.class, Types: list})
 }
 
-func (s *shop) mustBuy(c *karpv1.NodeClaim) launch.Result {
+func (s *launchEnv) mustLaunchClaim(c *karpv1.NodeClaim) launch.Result {
 	s.Helper()
-	result, err := s.buy(c)
+	result, err := s.launchClaim(c)
 	if err != nil {
 		s.Fatalf("launch of %s: %v", c.Name, err)
 	}
 	return result
 }
 
-// crowd launches many claims at once.
-func (s *shop) crowd(count int, n needs) (results map[string]launch.Result, failures map[string]error) {
+// launchMany launches many claims at once.
+func (s *launchEnv) launchMany(count int, n needs) (results map[string]launch.Result, failures map[string]error) {
 	s.Helper()
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -138,7 +138,7 @@ func (s *shop) crowd(count int, n needs) (results map[string]launch.Result, fail
 	for i := range count {
 		all.Go(func() {
 			name := fmt.Sprintf("claim-%03d", i)
-			result, err := s.buy(claim(name, n))
+			result, err := s.launchClaim(claim(name, n))
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
@@ -152,25 +152,25 @@ func (s *shop) crowd(count int, n needs) (results map[string]launch.Result, fail
 	return results, failures
 }
 
-// alive are the instances that exist.
-func (l *lab) alive() []awsemu.Instance {
+// liveInstances are the instances that exist.
+func (l *awsEnv) liveInstances() []awsemu.Instance {
 	l.Helper()
-	return slices.DeleteFunc(show[[]awsemu.Instance](l, "instances"), func(i awsemu.Instance) bool { return i.State == "terminated" })
+	return slices.DeleteFunc(decodeControl[[]awsemu.Instance](l, "instances"), func(i awsemu.Instance) bool { return i.State == "terminated" })
 }
 
-// templates are the names of the launch templates.
-func (l *lab) templates() []string {
+// templateNames are the names of the launch templates.
+func (l *awsEnv) templateNames() []string {
 	l.Helper()
 	var names []string
-	for _, t := range show[map[string]awsemu.LaunchTemplate](l, "launch-templates") {
+	for _, t := range decodeControl[map[string]awsemu.LaunchTemplate](l, "launch-templates") {
 		names = append(names, t.Name)
 	}
 	return sorted(names)
 }
 
-// fleets are the calls for fleets, retries included, dry runs not.
-func (l *lab) fleets() int {
-	return len(slices.DeleteFunc(l.seen(wire.EC2, "CreateFleet"), func(c awsemu.Call) bool { return c.Parameters["DryRun"] == "true" }))
+// countFleetCalls are the calls for fleets, retries included, dry runs not.
+func (l *awsEnv) countFleetCalls() int {
+	return len(slices.DeleteFunc(l.callsOf(wire.EC2, "CreateFleet"), func(c awsemu.Call) bool { return c.Parameters["DryRun"] == "true" }))
 }
 
 // An instance is launched as spot or on demand, with the tags that the policies request, and is
@@ -180,22 +180,22 @@ func TestLaunch(t *testing.T) {
 	for _, capacityType := range []string{"spot", "on-demand"} {
 		t.Run(capacityType, func(t *testing.T) {
 			t.Parallel()
-			s := newLab(t).shop(func(c *awsv1.EC2NodeClass) { c.Spec.Tags = map[string]string{"cost-center": "7"} })
-			got := s.mustBuy(claim("one", of("m5.large,m5a.large,m6i.large", capacityType).in(zoneB)))
-			i := s.instance(got.ID)
+			s := newAWSEnv(t).newLaunchEnv(func(c *awsv1.EC2NodeClass) { c.Spec.Tags = map[string]string{"cost-center": "7"} })
+			got := s.mustLaunchClaim(claim("one", needsOf("m5.large,m5a.large,m6i.large", capacityType).inZone(zoneB)))
+			i := s.instanceByID(got.ID)
 			want := launch.Result{
-				ID: i.ID, Type: i.Type, Zone: zoneB, ZoneID: "euw1-az2", Subnet: s.subnet(zoneB), Image: s.image(al2023),
-				CapacityType: capacityType, Tenancy: "default", Launched: s.now(),
+				ID: i.ID, Type: i.Type, Zone: zoneB, ZoneID: "euw1-az2", Subnet: s.subnet(zoneB), Image: s.imageOfParameter(al2023),
+				CapacityType: capacityType, Tenancy: "default", Launched: s.currentTime(),
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("result (-want +got):\n%s", diff)
 			}
-			if i.CapacityType != capacityType || i.Profile != s.class.Status.InstanceProfile || !slices.Equal(i.Groups, s.groups()) {
+			if i.CapacityType != capacityType || i.Profile != s.class.Status.InstanceProfile || !slices.Equal(i.Groups, s.securityGroupIDs()) {
 				t.Errorf("instance %+v", i)
 			}
 			tags := maps.Clone(i.Tags)
 			maps.DeleteFunc(tags, func(key, _ string) bool { return strings.HasPrefix(key, "aws:") })
-			wanted := owned()
+			wanted := ownedTags()
 			wanted["cost-center"] = "7"
 			if diff := cmp.Diff(wanted, tags); diff != "" {
 				t.Errorf("tags (-want +got):\n%s", diff)
@@ -204,7 +204,7 @@ func TestLaunch(t *testing.T) {
 			if err != nil || !bytes.Contains(boot, []byte("team=blue")) || !bytes.Contains(boot, []byte("https://127.0.0.1:6443")) {
 				t.Errorf("user data %v:\n%s", err, boot)
 			}
-			if n := len(s.alive()); n != 1 {
+			if n := len(s.liveInstances()); n != 1 {
 				t.Errorf("%d instances, want one", n)
 			}
 		})
@@ -221,10 +221,10 @@ func TestS004_TheNextOfferingsAreRequestedAtOnce(t *testing.T) {
 		fleet int
 	}{
 		"all spot is out": {
-			ice: `{"capacityType":"spot"}`, needs: of("m5.large,m5.xlarge,m6i.large,c5.large,r5.large", "spot,on-demand"), want: "on-demand", fleet: 2,
+			ice: `{"capacityType":"spot"}`, needs: needsOf("m5.large,m5.xlarge,m6i.large,c5.large,r5.large", "spot,on-demand"), want: "on-demand", fleet: 2,
 		},
 		"one zone of a type is out": {
-			ice: `{"zone":"` + zoneA + `"}`, needs: of("m5.large", "on-demand"), want: "on-demand", fleet: 1, // the fleet itself goes on
+			ice: `{"zone":"` + zoneA + `"}`, needs: needsOf("m5.large", "on-demand"), want: "on-demand", fleet: 1, // the fleet itself goes on
 		},
 		"the sixty cheapest types are out": {
 			needs: needs{karpv1.LabelCapacityType: {"on-demand"}, "karpenter.k8s.aws/instance-cpu": {"2", "4", "8", "16"}}, want: "on-demand", fleet: 2,
@@ -232,17 +232,17 @@ func TestS004_TheNextOfferingsAreRequestedAtOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newWholeLab(t).shop()
+			s := newAWSEnvWithAllTypes(t).newLaunchEnv()
 			if tc.ice == "" {
 				s.outForTheFirst()
 			} else {
 				s.post("ice", tc.ice)
 			}
-			got := s.mustBuy(claim("one", tc.needs))
-			if got.CapacityType != tc.want || s.instance(got.ID).CapacityType != tc.want {
+			got := s.mustLaunchClaim(claim("one", tc.needs))
+			if got.CapacityType != tc.want || s.instanceByID(got.ID).CapacityType != tc.want {
 				t.Errorf("bought %+v, want %s", got, tc.want)
 			}
-			if n := s.fleets(); n != tc.fleet {
+			if n := s.countFleetCalls(); n != tc.fleet {
 				t.Errorf("%d fleets, want %d", n, tc.fleet)
 			}
 		})
@@ -250,7 +250,7 @@ func TestS004_TheNextOfferingsAreRequestedAtOnce(t *testing.T) {
 }
 
 // outForTheFirst lets EC2 have none of what the first fleet requests, and all again for the next.
-func (l *lab) outForTheFirst() {
+func (l *awsEnv) outForTheFirst() {
 	l.Helper()
 	l.post("ice", `{"capacityType":"on-demand"}`)
 	var once sync.Once
@@ -264,20 +264,20 @@ func (l *lab) outForTheFirst() {
 // F02: with nothing left the claim gets NoCapacity, and for three minutes nobody bothers EC2 again.
 func TestFM_F02_NothingCanBeHad(t *testing.T) {
 	t.Parallel()
-	s := newLab(t).shop()
+	s := newAWSEnv(t).newLaunchEnv()
 	s.post("ice", `{}`)
-	n := of("m5.large,m5.xlarge", "spot,on-demand")
+	n := needsOf("m5.large,m5.xlarge", "spot,on-demand")
 	for range 3 {
-		if _, err := s.buy(claim("one", n)); !cloud.Is(err, cloud.NoCapacity) {
+		if _, err := s.launchClaim(claim("one", n)); !cloud.Is(err, cloud.NoCapacity) {
 			t.Errorf("launch: %v, want NoCapacity", err)
 		}
 	}
-	if fleets := s.fleets(); fleets != 2 {
+	if fleets := s.countFleetCalls(); fleets != 2 {
 		t.Errorf("%d fleets for three launches, want one as spot and one on demand", fleets)
 	}
 	s.remove("ice")
-	s.advance(3*time.Minute + time.Second)
-	s.mustBuy(claim("one", n))
+	s.advanceClock(3*time.Minute + time.Second)
+	s.mustLaunchClaim(claim("one", n))
 }
 
 // A03: an answer that is lost after the fleet was made leads to the same instance: through the retries
@@ -296,11 +296,11 @@ func TestFM_A01_A03_ALostAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newLab(t).shop()
+			s := newAWSEnv(t).newLaunchEnv()
 			tc.fault.Action = "ec2:CreateFleet"
-			s.fault(tc.fault)
-			c := claim("one", of("m5.large,m6i.large", "spot"))
-			got, err := s.buy(c)
+			s.injectFault(tc.fault)
+			c := claim("one", needsOf("m5.large,m6i.large", "spot"))
+			got, err := s.launchClaim(c)
 			if (err != nil) != tc.fails {
 				t.Fatalf("launch: %v", err)
 			}
@@ -309,16 +309,16 @@ func TestFM_A01_A03_ALostAnswer(t *testing.T) {
 					t.Errorf("kind %d, want one that says nothing about capacity", kind)
 				}
 				if tc.restart {
-					s.restart()
+					s.restartLauncher()
 				}
-				got = s.mustBuy(c)
+				got = s.mustLaunchClaim(c)
 			}
-			alive := s.alive()
+			alive := s.liveInstances()
 			if len(alive) != 1 || alive[0].ID != got.ID {
 				t.Errorf("%d instances are alive, want %s alone", len(alive), got.ID)
 			}
 			tokens := map[string]bool{}
-			for _, call := range s.seen(wire.EC2, "CreateFleet") {
+			for _, call := range s.callsOf(wire.EC2, "CreateFleet") {
 				tokens[call.Parameters["ClientToken"]] = true
 			}
 			if len(tokens) != 1 {
@@ -332,37 +332,37 @@ func TestFM_A01_A03_ALostAnswer(t *testing.T) {
 // capacity and no reason to try forever: the next launch has another token.
 func TestFM_A01_ATokenThatWasUsed(t *testing.T) {
 	t.Parallel()
-	s := newLab(t).shop()
-	s.fault(awsemu.Fault{Action: "ec2:CreateFleet", Count: 3, Drop: awsemu.DropAfter})
-	if _, err := s.buy(claim("one", of("m5.large", "on-demand"))); err == nil {
+	s := newAWSEnv(t).newLaunchEnv()
+	s.injectFault(awsemu.Fault{Action: "ec2:CreateFleet", Count: 3, Drop: awsemu.DropAfter})
+	if _, err := s.launchClaim(claim("one", needsOf("m5.large", "on-demand"))); err == nil {
 		t.Fatal("launch: no error")
 	}
-	_, err := s.buy(claim("one", of("m5.xlarge", "on-demand")))
+	_, err := s.launchClaim(claim("one", needsOf("m5.xlarge", "on-demand")))
 	if !cloud.Is(err, cloud.Unknown) || !strings.Contains(err.Error(), "earlier launch") {
 		t.Errorf("launch with other parameters: %v, want a word about the earlier one", err)
 	}
-	s.mustBuy(claim("one", of("m5.xlarge", "on-demand")))
+	s.mustLaunchClaim(claim("one", needsOf("m5.xlarge", "on-demand")))
 }
 
 // A05: fifty equal claims go into one fleet, or few. Thirty get an instance each, twenty the error.
 func TestFM_A05_FiftyClaimsThirtyInstances(t *testing.T) {
 	t.Parallel()
-	s := newLab(t).shop()
+	s := newAWSEnv(t).newLaunchEnv()
 	s.post("ice", `{"capacityType":"on-demand","remaining":30}`)
-	results, failures := s.crowd(50, of("m5.large", "on-demand").in(zoneA))
+	results, failures := s.launchMany(50, needsOf("m5.large", "on-demand").inZone(zoneA))
 	ids := map[string]bool{}
 	for _, r := range results {
 		ids[r.ID] = true
 	}
-	if len(results) != 30 || len(ids) != 30 || len(s.alive()) != 30 {
-		t.Errorf("%d claims got %d instances of %d, want 30 of each", len(results), len(ids), len(s.alive()))
+	if len(results) != 30 || len(ids) != 30 || len(s.liveInstances()) != 30 {
+		t.Errorf("%d claims got %d instances of %d, want 30 of each", len(results), len(ids), len(s.liveInstances()))
 	}
 	for name, err := range failures {
 		if !cloud.Is(err, cloud.NoCapacity) {
 			t.Errorf("%s: %v, want NoCapacity", name, err)
 		}
 	}
-	if n := s.fleets(); n > 12 {
+	if n := s.countFleetCalls(); n > 12 {
 		t.Errorf("%d fleets, want few", n)
 	}
 }
@@ -370,13 +370,13 @@ func TestFM_A05_FiftyClaimsThirtyInstances(t *testing.T) {
 // A hundred equal claims are one fleet with one template (AWS provider 5.5).
 func TestEqualClaimsShareAFleet(t *testing.T) {
 	t.Parallel()
-	s := newLab(t).shop()
-	results, failures := s.crowd(100, of("m5.large,m5.xlarge", "spot,on-demand"))
-	if len(results) != 100 || len(failures) != 0 || len(s.alive()) != 100 {
+	s := newAWSEnv(t).newLaunchEnv()
+	results, failures := s.launchMany(100, needsOf("m5.large,m5.xlarge", "spot,on-demand"))
+	if len(results) != 100 || len(failures) != 0 || len(s.liveInstances()) != 100 {
 		t.Errorf("%d claims got an instance, %d did not: %v", len(results), len(failures), failures)
 	}
 	// One fleet, unless the machine is so busy that the claims come more than a window of 35 ms apart.
-	if fleets, templates := s.fleets(), s.calls(wire.EC2, "CreateLaunchTemplate"); fleets > 25 || templates > 2 {
+	if fleets, templates := s.countFleetCalls(), s.countCalls(wire.EC2, "CreateLaunchTemplate"); fleets > 25 || templates > 2 {
 		t.Errorf("%d fleets and %d templates, want few fleets and a template for each pod density", fleets, templates)
 	}
 }
@@ -384,15 +384,15 @@ func TestEqualClaimsShareAFleet(t *testing.T) {
 // A04: EC2 delivers more than was requested. The claim gets one, the rest is for the collector.
 func TestFM_A04_MoreThanAskedFor(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	surplus := l.bought(1, onDemand, owned())[0]
+	l := newAWSEnv(t)
+	surplus := l.launchInstances(1, onDemand, ownedTags())[0]
 	id := regexp.MustCompile(`<instanceIds><item>(i-[0-9a-f]+)</item>`)
 	l.sdk.HTTPClient = &http.Client{Transport: rewriting{whole{l.server.Client().Transport}, func(body []byte) []byte {
 		return id.ReplaceAll(body, []byte(`<instanceIds><item>$1</item><item>`+surplus+`</item>`))
 	}}}
-	s := l.shop()
-	got := s.mustBuy(claim("one", of("m5.large", "on-demand")))
-	if got.ID == surplus || s.instance(got.ID).State == "terminated" {
+	s := l.newLaunchEnv()
+	got := s.mustLaunchClaim(claim("one", needsOf("m5.large", "on-demand")))
+	if got.ID == surplus || s.instanceByID(got.ID).State == "terminated" {
 		t.Errorf("got %s, want the instance that was launched", got.ID)
 	}
 }
@@ -400,17 +400,17 @@ func TestFM_A04_MoreThanAskedFor(t *testing.T) {
 // A10: a launch template that somebody deleted is made again, and the launch goes on.
 func TestFM_A10_TheTemplateIsGone(t *testing.T) {
 	t.Parallel()
-	s := newLab(t).shop()
-	n := of("m5.large", "on-demand")
-	s.mustBuy(claim("one", n))
-	for id := range show[map[string]awsemu.LaunchTemplate](s.lab, "launch-templates") {
+	s := newAWSEnv(t).newLaunchEnv()
+	n := needsOf("m5.large", "on-demand")
+	s.mustLaunchClaim(claim("one", n))
+	for id := range decodeControl[map[string]awsemu.LaunchTemplate](s.awsEnv, "launch-templates") {
 		s.remove("launch-templates/" + id)
 	}
-	s.mustBuy(claim("two", n))
-	if calls := s.calls(wire.EC2, "CreateLaunchTemplate"); calls != 2 {
+	s.mustLaunchClaim(claim("two", n))
+	if calls := s.countCalls(wire.EC2, "CreateLaunchTemplate"); calls != 2 {
 		t.Errorf("%d templates were made, want the first and its replacement", calls)
 	}
-	if n := s.fleets(); n != 3 {
+	if n := s.countFleetCalls(); n != 3 {
 		t.Errorf("%d fleets, want one for the first, and a failed one and another for the second", n)
 	}
 }
@@ -418,21 +418,21 @@ func TestFM_A10_TheTemplateIsGone(t *testing.T) {
 // A11: EC2 does not see an instance profile that was just made. That passes.
 func TestFM_A11_TheProfileIsTooNew(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	l.put("lag", `{"profiles":"10s"}`)
-	s := l.shop()
+	l := newAWSEnv(t)
+	l.putControl("lag", `{"profiles":"10s"}`)
+	s := l.newLaunchEnv()
 	if reason, message, retry, err := s.Validate(t.Context(), s.class); reason != "" || !retry || err == nil {
 		t.Errorf("validate: %q %q %v %v, want to be asked again", reason, message, retry, err)
 	}
-	_, err := s.buy(claim("one", of("m5.large", "on-demand")))
+	_, err := s.launchClaim(claim("one", needsOf("m5.large", "on-demand")))
 	if e := asError(err); e == nil || e.Kind != cloud.Unknown || e.Reason != "InstanceProfileNameInvalid" {
 		t.Errorf("launch: %v, want one that can be repeated and says why", err)
 	}
-	s.advance(11 * time.Second)
+	s.advanceClock(11 * time.Second)
 	if reason, message, retry, err := s.Validate(t.Context(), s.class); reason != "" || retry || err != nil {
 		t.Errorf("validate later: %q %q %v %v", reason, message, retry, err)
 	}
-	s.mustBuy(claim("one", of("m5.large", "on-demand")))
+	s.mustLaunchClaim(claim("one", needsOf("m5.large", "on-demand")))
 }
 
 func asError(err error) *cloud.Error {
@@ -443,7 +443,7 @@ func asError(err error) *cloud.Error {
 // A profile that the user names and that does not exist is the user's to correct.
 func TestAProfileThatDoesNotExist(t *testing.T) {
 	t.Parallel()
-	s := newLab(t).shop(func(c *awsv1.EC2NodeClass) { c.Spec.Role, c.Spec.InstanceProfile = "", new("nobody") })
+	s := newAWSEnv(t).newLaunchEnv(func(c *awsv1.EC2NodeClass) { c.Spec.Role, c.Spec.InstanceProfile = "", new("nobody") })
 	reason, message, retry, err := s.Validate(t.Context(), s.class)
 	if reason != "InstanceProfileNotFound" || !strings.Contains(message, "nobody") || !retry || err != nil {
 		t.Errorf("validate: %q %q %v %v", reason, message, retry, err)
@@ -453,11 +453,11 @@ func TestAProfileThatDoesNotExist(t *testing.T) {
 // A15: user data that EC2 would refuse is found before any fleet.
 func TestFM_A15_UserDataIsTooLong(t *testing.T) {
 	t.Parallel()
-	s := newLab(t).shop(func(c *awsv1.EC2NodeClass) { c.Spec.UserData = new(strings.Repeat("x", 20000)) })
+	s := newAWSEnv(t).newLaunchEnv(func(c *awsv1.EC2NodeClass) { c.Spec.UserData = new(strings.Repeat("x", 20000)) })
 	if reason, message, _, err := s.Validate(t.Context(), s.class); reason != "UserDataSizeLimitExceeded" || message == "" || err != nil {
 		t.Errorf("validate: %q %q %v", reason, message, err)
 	}
-	if _, err := s.buy(claim("one", of("m5.large", "on-demand"))); err == nil || s.fleets() > 0 {
-		t.Errorf("launch: %v after %d fleets", err, s.fleets())
+	if _, err := s.launchClaim(claim("one", needsOf("m5.large", "on-demand"))); err == nil || s.countFleetCalls() > 0 {
+		t.Errorf("launch: %v after %d fleets", err, s.countFleetCalls())
 	}
 }

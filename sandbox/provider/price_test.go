@@ -14,13 +14,13 @@ import (
 )
 
 // prices is a table of a controller that was just started.
-func (l *lab) prices(isolated bool) *price.Table {
+func (l *awsEnv) prices(isolated bool) *price.Table {
 	sdk := l.sdk.Copy()
 	sdk.Region = price.EndpointRegion(region)
-	return price.New(price.Options{Region: region, Isolated: isolated, Pricing: pricing.NewFromConfig(sdk), EC2: ec2.NewFromConfig(l.sdk), Now: l.now})
+	return price.New(price.Options{Region: region, Isolated: isolated, Pricing: pricing.NewFromConfig(sdk), EC2: ec2.NewFromConfig(l.sdk), Now: l.currentTime})
 }
 
-func (l *lab) refreshed(table *price.Table) *price.Table {
+func (l *awsEnv) refreshPrices(table *price.Table) *price.Table {
 	l.Helper()
 	if err := table.Refresh(l.Context()); err != nil {
 		l.Fatalf("refresh: %v", err)
@@ -32,12 +32,12 @@ func (l *lab) refreshed(table *price.Table) *price.Table {
 // and bare metal alike (AWS provider 4).
 func TestPricesOfBothMarkets(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	table := l.refreshed(l.prices(false))
-	offers, metal := show[map[string]awsemu.TypeOffer](l, "catalogue"), 0
+	l := newAWSEnv(t)
+	table := l.refreshPrices(l.prices(false))
+	offers, metal := decodeControl[map[string]awsemu.TypeOffer](l, "catalogue"), 0
 	for name, offer := range offers {
 		got, known := table.OnDemand(name)
-		if want := offer.OnDemandPrice; known != (want > 0) || known && !near(got, want) {
+		if want := offer.OnDemandPrice; known != (want > 0) || known && !almostEqual(got, want) {
 			t.Errorf("%s on demand: %v %v, want %v", name, got, known, want)
 		}
 		if offer.BareMetal && known {
@@ -56,15 +56,15 @@ func TestPricesOfBothMarkets(t *testing.T) {
 	}
 }
 
-func near(a, b float64) bool { return a-b < 1e-6 && b-a < 1e-6 }
+func almostEqual(a, b float64) bool { return a-b < 1e-6 && b-a < 1e-6 }
 
 // The price list is read page by page, and the spot prices too.
 func TestPricesArePaged(t *testing.T) {
 	t.Parallel()
-	l := newWholeLab(t)
-	l.refreshed(l.prices(false))
+	l := newAWSEnvWithAllTypes(t)
+	l.refreshPrices(l.prices(false))
 	for action, calls := range map[string][]awsemu.Call{
-		"GetProducts": l.seen(wire.Pricing, "GetProducts"), "DescribeSpotPriceHistory": l.seen(wire.EC2, "DescribeSpotPriceHistory"),
+		"GetProducts": l.callsOf(wire.Pricing, "GetProducts"), "DescribeSpotPriceHistory": l.callsOf(wire.EC2, "DescribeSpotPriceHistory"),
 	} {
 		tokens := map[string]bool{}
 		for _, c := range calls {
@@ -83,36 +83,36 @@ func TestPricesArePaged(t *testing.T) {
 func TestPricesStayWhenTheyCannotBeRead(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		spoil         func(*lab)
+		spoil         func(*awsEnv)
 		wantOnDemand  float64
 		wantSpot      float64
 		wantMentioned string
 	}{
 		"the price list fails": {
-			spoil: func(l *lab) {
-				l.fault(awsemu.Fault{Action: "pricing:GetProducts", Code: "InternalErrorException", Status: 500})
+			spoil: func(l *awsEnv) {
+				l.injectFault(awsemu.Fault{Action: "pricing:GetProducts", Code: "InternalErrorException", Status: 500})
 			},
 			wantOnDemand: 1, wantSpot: 4, wantMentioned: "on-demand",
 		},
 		"spot prices are throttled": {
-			spoil:        func(l *lab) { l.throttle("ec2:DescribeSpotPriceHistory") },
+			spoil:        func(l *awsEnv) { l.throttleActions("ec2:DescribeSpotPriceHistory") },
 			wantOnDemand: 3, wantSpot: 2, wantMentioned: "spot",
 		},
 		"the controller may not read the price list": {
-			spoil:        func(l *lab) { l.deny("pricing:GetProducts") },
+			spoil:        func(l *awsEnv) { l.denyAction("pricing:GetProducts") },
 			wantOnDemand: 1, wantSpot: 4, wantMentioned: "on-demand",
 		},
 		"half an answer arrives": {
-			spoil:        func(l *lab) { l.fault(awsemu.Fault{Action: "pricing:GetProducts", Truncate: true}) },
+			spoil:        func(l *awsEnv) { l.injectFault(awsemu.Fault{Action: "pricing:GetProducts", Truncate: true}) },
 			wantOnDemand: 1, wantSpot: 4, wantMentioned: "on-demand",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLab(t)
-			l.put("prices", `[{"capacityType":"on-demand","instanceType":"m5.large","price":1},{"capacityType":"spot","instanceType":"m5.large","price":2}]`)
-			table := l.refreshed(l.prices(false))
-			l.put("prices", `[{"capacityType":"on-demand","instanceType":"m5.large","price":3},{"capacityType":"spot","instanceType":"m5.large","price":4}]`)
+			l := newAWSEnv(t)
+			l.putControl("prices", `[{"capacityType":"on-demand","instanceType":"m5.large","price":1},{"capacityType":"spot","instanceType":"m5.large","price":2}]`)
+			table := l.refreshPrices(l.prices(false))
+			l.putControl("prices", `[{"capacityType":"on-demand","instanceType":"m5.large","price":3},{"capacityType":"spot","instanceType":"m5.large","price":4}]`)
 			tc.spoil(l)
 			if err := table.Refresh(t.Context()); err == nil || !strings.Contains(err.Error(), tc.wantMentioned) {
 				t.Errorf("refresh: %v, want an error about %s prices", err, tc.wantMentioned)
@@ -140,9 +140,9 @@ func TestFM_P01_BuiltInPricesWithoutThePriceList(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLab(t)
-			l.fault(awsemu.Fault{Action: "pricing:*", Drop: awsemu.DropBefore})
-			l.put("prices", `[{"capacityType":"on-demand","instanceType":"m5.large","price":77},{"capacityType":"spot","instanceType":"m5.large","price":2}]`)
+			l := newAWSEnv(t)
+			l.injectFault(awsemu.Fault{Action: "pricing:*", Drop: awsemu.DropBefore})
+			l.putControl("prices", `[{"capacityType":"on-demand","instanceType":"m5.large","price":77},{"capacityType":"spot","instanceType":"m5.large","price":2}]`)
 			table := l.prices(tc.isolated)
 			if before, known := table.Spot("m5.large", zoneA); !known || before <= 0 || before >= 1 {
 				t.Errorf("before the first answer spot costs %v %v, want the built-in price on demand", before, known)
@@ -150,7 +150,7 @@ func TestFM_P01_BuiltInPricesWithoutThePriceList(t *testing.T) {
 			if err := table.Refresh(t.Context()); (err != nil) != tc.wantErr {
 				t.Errorf("refresh: %v", err)
 			}
-			if asked := l.calls(wire.Pricing, "GetProducts") > 0; asked != tc.wantCalls {
+			if asked := l.countCalls(wire.Pricing, "GetProducts") > 0; asked != tc.wantCalls {
 				t.Errorf("the price list was asked: %v, want %v", asked, tc.wantCalls)
 			}
 			if usd, known := table.OnDemand("m5.large"); !known || usd <= 0 || usd >= 1 {
@@ -166,9 +166,9 @@ func TestFM_P01_BuiltInPricesWithoutThePriceList(t *testing.T) {
 // P02: a price of zero is no price.
 func TestFM_P02_ZeroIsNoPrice(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	l.put("prices", `[{"instanceType":"m5.large","price":0}]`)
-	table := l.refreshed(l.prices(false))
+	l := newAWSEnv(t)
+	l.putControl("prices", `[{"instanceType":"m5.large","price":0}]`)
+	table := l.refreshPrices(l.prices(false))
 	if usd, known := table.OnDemand("m5.large"); known {
 		t.Errorf("on demand: %v, want none", usd)
 	}

@@ -25,15 +25,15 @@ import (
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
 )
 
-func (l *lab) profiles() *profile.Profiles {
+func (l *awsEnv) newProfiles() *profile.Profiles {
 	return profile.New(profile.Options{
-		IAM: iam.NewFromConfig(l.sdk), Cluster: cluster, Region: region, Now: l.now,
+		IAM: iam.NewFromConfig(l.sdk), Cluster: cluster, Region: region, Now: l.currentTime,
 		NewID: func() string { return fmt.Sprint(l.ids.Add(1)) },
 	})
 }
 
-// existing are the profiles below the path of the cluster, with their roles.
-func (l *lab) existing() map[string]string {
+// existingProfiles are the profiles below the path of the cluster, with their roles.
+func (l *awsEnv) existingProfiles() map[string]string {
 	l.Helper()
 	out, err := iam.NewFromConfig(l.person).ListInstanceProfiles(l.Context(), &iam.ListInstanceProfilesInput{PathPrefix: new("/karpenter/")})
 	if err != nil {
@@ -53,8 +53,8 @@ func roleName(p iamtypes.InstanceProfile) string {
 	return *p.Roles[0].RoleName
 }
 
-// objects is a cluster with these objects.
-func (l *lab) objects(list ...client.Object) client.Client {
+// newClient is a cluster with these objects.
+func (l *awsEnv) newClient(list ...client.Object) client.Client {
 	l.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{awsv1.AddToScheme, karpv1.AddToScheme, corev1.AddToScheme} {
@@ -82,8 +82,8 @@ func (l *lab) objects(list ...client.Object) client.Client {
 // A profile is made once for a role, with the path and the tags that the policies request.
 func TestProfileIsMadeOnce(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	p, class := l.profiles(), l.class()
+	l := newAWSEnv(t)
+	p, class := l.newProfiles(), l.newClass()
 	name, err := p.Ensure(t.Context(), class)
 	if err != nil {
 		t.Fatal(err)
@@ -96,10 +96,10 @@ func TestProfileIsMadeOnce(t *testing.T) {
 	if again, err = p.Ensure(t.Context(), class); err != nil || again != name {
 		t.Errorf("with status: %q %v, want %q", again, err, name)
 	}
-	if diff := cmp.Diff(map[string]string{name: nodeRole}, l.existing()); diff != "" {
+	if diff := cmp.Diff(map[string]string{name: nodeRole}, l.existingProfiles()); diff != "" {
 		t.Errorf("profiles (-want +got):\n%s", diff)
 	}
-	if calls := l.calls(wire.IAM, "CreateInstanceProfile"); calls != 1 {
+	if calls := l.countCalls(wire.IAM, "CreateInstanceProfile"); calls != 1 {
 		t.Errorf("CreateInstanceProfile was called %d times, want once", calls)
 	}
 }
@@ -107,18 +107,18 @@ func TestProfileIsMadeOnce(t *testing.T) {
 // Another role needs another profile: the old one stays for the instances that have it.
 func TestAnotherRoleGetsAnotherProfile(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newAWSEnv(t)
 	l.mayPass("KarpenterNodeRole*")
-	p, class := l.profiles(), l.class()
-	first := l.ensured(p, class)
+	p, class := l.newProfiles(), l.newClass()
+	first := l.mustEnsureProfile(p, class)
 	class.Status.InstanceProfile, class.Spec.Role = first, "KarpenterNodeRole"
-	second := l.ensured(p, class)
-	if diff := cmp.Diff(map[string]string{first: nodeRole, second: "KarpenterNodeRole"}, l.existing()); diff != "" {
+	second := l.mustEnsureProfile(p, class)
+	if diff := cmp.Diff(map[string]string{first: nodeRole, second: "KarpenterNodeRole"}, l.existingProfiles()); diff != "" {
 		t.Errorf("profiles (-want +got):\n%s", diff)
 	}
 }
 
-func (l *lab) ensured(p *profile.Profiles, class *awsv1.EC2NodeClass) string {
+func (l *awsEnv) mustEnsureProfile(p *profile.Profiles, class *awsv1.EC2NodeClass) string {
 	l.Helper()
 	name, err := p.Ensure(l.Context(), class)
 	if err != nil {
@@ -130,19 +130,19 @@ func (l *lab) ensured(p *profile.Profiles, class *awsv1.EC2NodeClass) string {
 // A role that does not exist is named, leaves no profile behind and is not requested all the time.
 func TestARoleThatDoesNotExist(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newAWSEnv(t)
 	l.mayPass("*")
-	p, class := l.profiles(), l.class(func(c *awsv1.EC2NodeClass) { c.Spec.Role = "nobody" })
+	p, class := l.newProfiles(), l.newClass(func(c *awsv1.EC2NodeClass) { c.Spec.Role = "nobody" })
 	for range 5 {
 		_, err := p.Ensure(t.Context(), class)
 		if !cloud.Is(err, cloud.Invalid) || !strings.Contains(err.Error(), "nobody") {
 			t.Errorf("ensure: %v, want an error that names the role", err)
 		}
 	}
-	if left := l.existing(); len(left) > 0 {
+	if left := l.existingProfiles(); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
-	if calls := l.calls(wire.IAM, "CreateInstanceProfile"); calls != 1 {
+	if calls := l.countCalls(wire.IAM, "CreateInstanceProfile"); calls != 1 {
 		t.Errorf("CreateInstanceProfile was called %d times within a minute, want once", calls)
 	}
 }
@@ -150,14 +150,14 @@ func TestARoleThatDoesNotExist(t *testing.T) {
 // L-11: a role that is the name of a profile is taken for one.
 func TestARoleThatIsAProfile(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newAWSEnv(t)
 	l.mayPass("*")
 	l.ensureProfile("handmade")
-	class := l.class(func(c *awsv1.EC2NodeClass) { c.Spec.Role = "handmade" })
-	if name := l.ensured(l.profiles(), class); name != "handmade" {
+	class := l.newClass(func(c *awsv1.EC2NodeClass) { c.Spec.Role = "handmade" })
+	if name := l.mustEnsureProfile(l.newProfiles(), class); name != "handmade" {
 		t.Errorf("profile %q, want the one that exists", name)
 	}
-	if left := l.existing(); len(left) > 0 {
+	if left := l.existingProfiles(); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }
@@ -165,10 +165,10 @@ func TestARoleThatIsAProfile(t *testing.T) {
 // A profile in the status that somebody deleted is made anew.
 func TestAProfileThatIsGoneIsMadeAgain(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	class := l.class(func(c *awsv1.EC2NodeClass) { c.Status.InstanceProfile = cluster + "_gone" })
-	name := l.ensured(l.profiles(), class)
-	if diff := cmp.Diff(map[string]string{name: nodeRole}, l.existing()); diff != "" {
+	l := newAWSEnv(t)
+	class := l.newClass(func(c *awsv1.EC2NodeClass) { c.Status.InstanceProfile = cluster + "_gone" })
+	name := l.mustEnsureProfile(l.newProfiles(), class)
+	if diff := cmp.Diff(map[string]string{name: nodeRole}, l.existingProfiles()); diff != "" {
 		t.Errorf("profiles (-want +got):\n%s", diff)
 	}
 }
@@ -181,13 +181,13 @@ func TestProfilesThatMayNotBeMade(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLab(t)
-			l.deny(action)
-			_, err := l.profiles().Ensure(t.Context(), l.class())
+			l := newAWSEnv(t)
+			l.denyAction(action)
+			_, err := l.newProfiles().Ensure(t.Context(), l.newClass())
 			if !cloud.Is(err, cloud.Denied) || !strings.Contains(err.Error(), action) {
 				t.Errorf("ensure: %v, want it denied and %s named", err, action)
 			}
-			if left := l.existing(); len(left) > 0 {
+			if left := l.existingProfiles(); len(left) > 0 {
 				t.Errorf("left behind: %v", left)
 			}
 		})
@@ -197,21 +197,23 @@ func TestProfilesThatMayNotBeMade(t *testing.T) {
 // A throttled or failing IAM is no reason to make a second profile (G3 in spirit).
 func TestAProfileIsNotReplacedBecauseIAMFails(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	class := l.class()
-	class.Status.InstanceProfile = l.ensured(l.profiles(), class)
+	l := newAWSEnv(t)
+	class := l.newClass()
+	class.Status.InstanceProfile = l.mustEnsureProfile(l.newProfiles(), class)
 	for name, spoil := range map[string]func(){
-		"throttled": func() { l.throttle("iam:GetInstanceProfile") },
-		"broken":    func() { l.fault(awsemu.Fault{Action: "iam:GetInstanceProfile", Code: "ServiceFailure", Status: 500}) },
+		"throttled": func() { l.throttleActions("iam:GetInstanceProfile") },
+		"broken": func() {
+			l.injectFault(awsemu.Fault{Action: "iam:GetInstanceProfile", Code: "ServiceFailure", Status: 500})
+		},
 	} {
 		spoil()
-		if _, err := l.profiles().Ensure(t.Context(), class); err == nil || cloud.Is(err, cloud.Invalid) {
+		if _, err := l.newProfiles().Ensure(t.Context(), class); err == nil || cloud.Is(err, cloud.Invalid) {
 			t.Errorf("%s: %v, want an error that passes", name, err)
 		}
 		l.remove("throttle")
 		l.remove("faults")
 	}
-	if calls := l.calls(wire.IAM, "CreateInstanceProfile"); calls != 1 {
+	if calls := l.countCalls(wire.IAM, "CreateInstanceProfile"); calls != 1 {
 		t.Errorf("CreateInstanceProfile was called %d times, want once", calls)
 	}
 }
@@ -220,32 +222,32 @@ func TestAProfileIsNotReplacedBecauseIAMFails(t *testing.T) {
 // this cluster.
 func TestCollectedProfiles(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newAWSEnv(t)
 	l.ensureProfile("handmade")
-	p := l.profiles()
+	p := l.newProfiles()
 	class := func(name string) *awsv1.EC2NodeClass {
-		return l.class(func(c *awsv1.EC2NodeClass) { c.Name, c.UID = name, types.UID(name+"-uid") })
+		return l.newClass(func(c *awsv1.EC2NodeClass) { c.Name, c.UID = name, types.UID(name+"-uid") })
 	}
 	current, claimed, unused := class("current"), class("claimed"), class("unused")
-	names := []string{l.ensured(p, current), l.ensured(p, claimed), l.ensured(p, unused)}
+	names := []string{l.mustEnsureProfile(p, current), l.mustEnsureProfile(p, claimed), l.mustEnsureProfile(p, unused)}
 	current.Status.InstanceProfile = names[0]
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c", Annotations: map[string]string{awsv1.AnnotationInstanceProfileName: names[1]}}}
-	objects := l.objects(current, claim)
+	objects := l.newClient(current, claim)
 	collect := func(p *profile.Profiles) {
 		t.Helper()
 		if err := p.Collect(t.Context(), objects); err != nil {
 			t.Errorf("collect: %v", err)
 		}
 	}
-	l.advance(59 * time.Minute)
+	l.advanceClock(59 * time.Minute)
 	collect(p)
-	collect(l.profiles()) // after a restart
-	if got := l.existing(); len(got) != 3 {
+	collect(l.newProfiles()) // after a restart
+	if got := l.existingProfiles(); len(got) != 3 {
 		t.Errorf("after 59 minutes: %v, want all three", got)
 	}
-	l.advance(2 * time.Minute)
+	l.advanceClock(2 * time.Minute)
 	collect(p)
-	if diff := cmp.Diff(map[string]string{names[0]: nodeRole, names[1]: nodeRole}, l.existing()); diff != "" {
+	if diff := cmp.Diff(map[string]string{names[0]: nodeRole, names[1]: nodeRole}, l.existingProfiles()); diff != "" {
 		t.Errorf("after an hour (-want +got):\n%s", diff)
 	}
 	if _, err := iam.NewFromConfig(l.person).GetInstanceProfile(t.Context(), &iam.GetInstanceProfileInput{InstanceProfileName: new("handmade")}); err != nil {
@@ -256,16 +258,16 @@ func TestCollectedProfiles(t *testing.T) {
 // A class that is deleted takes its profiles with it, those of others stay.
 func TestProfilesOfADeletedClass(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	p, mine, other := l.profiles(), l.class(), l.class(func(c *awsv1.EC2NodeClass) { c.Name, c.UID = "other", "other-uid" })
-	l.ensured(p, mine)
-	kept := l.ensured(p, other)
+	l := newAWSEnv(t)
+	p, mine, other := l.newProfiles(), l.newClass(), l.newClass(func(c *awsv1.EC2NodeClass) { c.Name, c.UID = "other", "other-uid" })
+	l.mustEnsureProfile(p, mine)
+	kept := l.mustEnsureProfile(p, other)
 	for range 2 {
 		if err := p.Remove(t.Context(), mine); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if diff := cmp.Diff(map[string]string{kept: nodeRole}, l.existing()); diff != "" {
+	if diff := cmp.Diff(map[string]string{kept: nodeRole}, l.existingProfiles()); diff != "" {
 		t.Errorf("profiles (-want +got):\n%s", diff)
 	}
 }

@@ -14,11 +14,11 @@ import (
 func TestCloudReboot(t *testing.T) {
 	e := newEstate(t)
 	c := e.ready()
-	one := e.stored(claim("one", of("m5.large", "on-demand")))
-	e.written(one, launched(t, c, one))
-	e.advance(time.Minute)
+	one := e.createClaim(claim("one", needsOf("m5.large", "on-demand")))
+	e.writeLaunchResult(one, mustLaunch(t, c, one))
+	e.advanceClock(time.Minute)
 	// The policies that users have from Karpenter do not permit it.
-	e.deny("ec2:RebootInstances")
+	e.denyAction("ec2:RebootInstances")
 	if err := c.Reboot(t.Context(), one, "op"); !cloud.Is(err, cloud.Denied) || !strings.Contains(err.Error(), "ec2:RebootInstances") {
 		t.Errorf("no permission: %v", err)
 	}
@@ -26,18 +26,18 @@ func TestCloudReboot(t *testing.T) {
 	if err := c.Reboot(t.Context(), one, "op"); err != nil {
 		t.Errorf("reboot: %v", err)
 	}
-	if list := e.emu.Instances(); len(list) != 1 || !list[0].Rebooted.Equal(e.now()) || list[0].State != "running" {
+	if list := e.emu.Instances(); len(list) != 1 || !list[0].Rebooted.Equal(e.currentTime()) || list[0].State != "running" {
 		t.Errorf("instances %+v", list)
 	}
-	e.advance(time.Minute)
-	e.fault(awsemu.Fault{Action: "ec2:RebootInstances", Code: "InternalError", Status: 500})
+	e.advanceClock(time.Minute)
+	e.injectFault(awsemu.Fault{Action: "ec2:RebootInstances", Code: "InternalError", Status: 500})
 	if err := c.Reboot(t.Context(), one, "op"); err == nil || !cloud.Is(err, cloud.Unknown) {
 		t.Errorf("EC2 fails: %v", err)
 	}
 	if err := c.Terminate(t.Context(), cloud.ID(one.Status.ProviderID)); err != nil {
 		t.Fatal(err)
 	}
-	e.advance(time.Minute)
+	e.advanceClock(time.Minute)
 	if err := c.Reboot(t.Context(), one, "op"); !cloud.Is(err, cloud.NotFound) {
 		t.Errorf("the instance is gone: %v", err)
 	}

@@ -24,14 +24,14 @@ type registry struct {
 	did    []string
 }
 
-func (r *registry) note(what string) {
+func (r *registry) recordEntry(what string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.did = append(r.did, what)
 }
 
-// done is the record in a fixed order.
-func (r *registry) done() []string {
+// sortedRecord is the record in a fixed order.
+func (r *registry) sortedRecord() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return sorted(r.did)
@@ -40,7 +40,7 @@ func (r *registry) done() []string {
 // count is how often something was done.
 func (r *registry) count(what string) int {
 	n := 0
-	for _, did := range r.done() {
+	for _, did := range r.sortedRecord() {
 		if strings.HasPrefix(did, what) {
 			n++
 		}
@@ -71,31 +71,31 @@ func (r *registry) Claims(_ context.Context, instance string) ([]karpv1.NodeClai
 func (r *registry) Nodes(context.Context, string) ([]corev1.Node, error) { return nil, nil }
 
 func (r *registry) Delete(_ context.Context, obj client.Object, _ ...client.DeleteOption) error {
-	r.note("delete " + obj.GetName())
+	r.recordEntry("delete " + obj.GetName())
 	return nil
 }
 
 func (r *registry) Patch(_ context.Context, obj client.Object, _ client.Patch, _ ...client.PatchOption) error {
-	r.note("deadline " + obj.GetName())
+	r.recordEntry("deadline " + obj.GetName())
 	return nil
 }
 
 func (r *registry) Emit(_ client.Object, events ...event.Event) {
 	for _, e := range events {
-		r.note("event " + string(e.Reason))
+		r.recordEntry("event " + string(e.Reason))
 	}
 }
 
-func (l *lab) actor(r *registry) *respond.Actor {
+func (l *awsEnv) newActor(r *registry) *respond.Actor {
 	return &respond.Actor{
-		Directory: r, Events: r, Metrics: l.metrics, ReservationLabel: awsv1.LabelCapacityReservationID, Now: l.now, Remover: execute.Remover{Client: r, Events: r, Metrics: l.metrics},
-		SpotLost:        func(instanceType, zone string) { r.note("spot lost " + instanceType + " " + zone) },
-		ReservationLost: func(id string) { r.note("reservation lost " + id) },
+		Directory: r, Events: r, Metrics: l.metrics, ReservationLabel: awsv1.LabelCapacityReservationID, Now: l.currentTime, Remover: execute.Remover{Client: r, Events: r, Metrics: l.metrics},
+		SpotLost:        func(instanceType, zone string) { r.recordEntry("spot lost " + instanceType + " " + zone) },
+		ReservationLost: func(id string) { r.recordEntry("reservation lost " + id) },
 	}
 }
 
-// registered knows claims of instances.
-func registered(ids ...string) *registry {
+// registryOf knows claims of instances.
+func registryOf(ids ...string) *registry {
 	r := &registry{claims: map[string]karpv1.NodeClaim{}}
 	for _, id := range ids {
 		r.add(id)

@@ -32,25 +32,25 @@ func TestInstanceStatuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLab(t)
-			id := l.bought(1, onDemand, owned())[0]
-			l.advance(10 * time.Second)
+			l := newAWSEnv(t)
+			id := l.launchInstances(1, onDemand, ownedTags())[0]
+			l.advanceClock(10 * time.Second)
 			l.post("status-check", `{"instance":"`+id+`","check":`+tc.check+`}`)
-			l.advance(tc.passing)
-			r := registered(id)
-			swept := l.reach("ec2:DescribeInstanceStatus", 3)
-			s := &interrupt.Statuses{EC2: ec2.NewFromConfig(l.sdk), Actor: l.actor(r), Metrics: l.metrics, Now: l.now}
+			l.advanceClock(tc.passing)
+			r := registryOf(id)
+			swept := l.afterCalls("ec2:DescribeInstanceStatus", 3)
+			s := &interrupt.Statuses{EC2: ec2.NewFromConfig(l.sdk), Actor: l.newActor(r), Metrics: l.metrics, Now: l.currentTime}
 			ctx, cancel := context.WithCancel(t.Context())
 			var running sync.WaitGroup
 			running.Go(func() { _ = s.Start(ctx) })
 			l.wait("three sweeps", swept)
 			if len(tc.want) > 0 {
-				l.eventually("the deletion", func() bool { return r.count("event TerminatingOnInterruption") > 0 })
+				l.waitUntil("the deletion", func() bool { return r.count("event TerminatingOnInterruption") > 0 })
 			}
 			cancel()
 			running.Wait()
 			var got []string
-			for _, did := range r.done() {
+			for _, did := range r.sortedRecord() {
 				if verb, _, _ := strings.Cut(did, " "); verb != "event" {
 					got = append(got, verb)
 				}
@@ -65,11 +65,11 @@ func TestInstanceStatuses(t *testing.T) {
 // H14: without the permission the status checks end with one line.
 func TestFM_H14_StatusesMayNotBeRead(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	l.deny("ec2:DescribeInstanceStatus")
+	l := newAWSEnv(t)
+	l.denyAction("ec2:DescribeInstanceStatus")
 	said := &lines{}
-	s := &interrupt.Statuses{EC2: ec2.NewFromConfig(l.sdk), Actor: l.actor(registered()), Metrics: l.metrics, Now: l.now}
-	if err := s.Start(log.IntoContext(t.Context(), said.logger())); err != nil {
+	s := &interrupt.Statuses{EC2: ec2.NewFromConfig(l.sdk), Actor: l.newActor(registryOf()), Metrics: l.metrics, Now: l.currentTime}
+	if err := s.Start(log.IntoContext(t.Context(), said.newLogger())); err != nil {
 		t.Errorf("start: %v", err)
 	}
 	if n := said.count("ec2:DescribeInstanceStatus"); n != 1 {

@@ -20,10 +20,10 @@ var (
 
 func TestMain(m *testing.M) {
 	harness.Tune(6, 0) // controllers side by side
-	harness.Main(m, harness.Options{World: true, Speed: 1, Boot: 500 * time.Millisecond, Prepare: prepare}, &server)
+	harness.Main(m, harness.Options{World: true, Speed: 1, Boot: 500 * time.Millisecond, Prepare: preparePrograms}, &server)
 }
 
-func prepare(ctx context.Context, s *harness.Server) (func(int) (int, error), error) {
+func preparePrograms(ctx context.Context, s *harness.Server) (func(int) (int, error), error) {
 	var err error
 	if kube, err = harness.NewTyped(s.Config); err != nil {
 		return nil, err

@@ -15,8 +15,8 @@ import (
 	"github.com/dovetail-sh/dovetail/sandbox/world"
 )
 
-// warnings are what is said of optional rights that are missing.
-func warnings() []string {
+// optionalWarnings are what is said of optional rights that are missing.
+func optionalWarnings() []string {
 	return []string{
 		"allow the service account to list and watch limitranges (value optionalRights.limitRanges of the chart)",
 		"allow the service account to list and watch services (value settings.schedulerConfig of the chart)",
@@ -25,13 +25,13 @@ func warnings() []string {
 	}
 }
 
-// demand requests two pods that only a Service selects.
-func (s *subject) demand(name string) []*corev1.Pod {
+// createSelectedPods requests two pods that only a Service selects.
+func (s *subject) createSelectedPods(name string) []*corev1.Pod {
 	s.Helper()
-	s.class(name)
+	s.createClass(name)
 	pool := s.pool(name, name, "")
 	s.isReady(pool, func() []metav1.Condition { return pool.Status.Conditions })
-	s.make(&corev1.Service{}, `
+	s.createFromYAML(&corev1.Service{}, `
 metadata: {name: `+name+`, namespace: default}
 spec: {selector: {app: `+name+`}, ports: [{port: 80}]}
 `)
@@ -59,19 +59,19 @@ func (s *subject) zones(pool string) map[string]bool {
 // Decision 14, FM C11, SC-37: without the rights that are off in the chart, features that need them rest, with one warning
 // each that names the right. Everything else works: pods that only a Service selects are not spread, and run.
 func TestS_116_OptionalRightsMayBeMissing(t *testing.T) {
-	namespace, deployments := server.Namespace(t), right(t, "apps", "deployments", "list")
-	s := begin(t, world.Installation{Namespace: namespace, ServiceAccount: "modest"}, []rights.Right{deployments}, world.ControllerOptions{
+	namespace, deployments := server.Namespace(t), findRight(t, "apps", "deployments", "list")
+	s := beginSubject(t, world.Installation{Namespace: namespace, ServiceAccount: "modest"}, []rights.Right{deployments}, world.ControllerOptions{
 		LeaderElection: true, Flags: []string{spread, "--nominate-pods=true"}, Env: []string{"SYSTEM_NAMESPACE=" + namespace},
 	})
-	s.told(deployments) // by which another controller would be found without its lease
-	for _, pod := range s.demand("modest") {
-		s.runs(pod)
+	s.waitForWarning(deployments) // by which another controller would be found without its lease
+	for _, pod := range s.createSelectedPods("modest") {
+		s.waitForRunningPod(pod)
 	}
 	if zones := s.zones("modest"); len(zones) != 1 {
 		t.Errorf("nodes in %v, want one node", zones)
 	}
 	s.ready("rights", "")
-	for _, text := range warnings() {
+	for _, text := range optionalWarnings() {
 		if n := s.count(text); n != 1 {
 			t.Errorf("%d lines of the log say %q, want one", n, text)
 		}
@@ -81,23 +81,23 @@ func TestS_116_OptionalRightsMayBeMissing(t *testing.T) {
 // Decision 14, FM C11, SC-37: with the rights that values of the chart grant, pods that a Service selects are spread by
 // default, nothing is warned of, and a controller that leads in another namespace is found.
 func TestS_116_OptionalRightsAreUsed(t *testing.T) {
-	s := begin(t, world.Installation{
+	s := beginSubject(t, world.Installation{
 		Namespace: server.Namespace(t), ServiceAccount: "eager",
 		Rules: world.Granted("optionalRights.nominatePods=true", "optionalRights.limitRanges=true", "optionalRights.foreignLeases=true", "settings.schedulerConfig"),
 	}, nil, world.ControllerOptions{LeaderElection: true, Flags: []string{spread}})
-	for _, pod := range s.demand("eager") {
-		s.runs(pod)
+	for _, pod := range s.createSelectedPods("eager") {
+		s.waitForRunningPod(pod)
 	}
 	if zones := s.zones("eager"); len(zones) != 2 {
 		t.Errorf("nodes in %v, want two zones", zones)
 	}
-	for _, text := range warnings() {
+	for _, text := range optionalWarnings() {
 		if n := s.count(text); n != 0 {
 			t.Errorf("%d lines of the log say %q, want none", n, text)
 		}
 	}
 	s.remove(&karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "eager"}})
-	s.await(func() string { // nodes are removed before their controller is
+	s.waitUntil(func() string { // nodes are removed before their controller is
 		if len(s.zones("eager")) > 0 {
 			return "there are still nodes"
 		}
@@ -110,8 +110,8 @@ func TestS_116_OptionalRightsAreUsed(t *testing.T) {
 	if err := kube.Create(t.Context(), rival); err != nil {
 		t.Fatal(err)
 	}
-	s.await(func() string {
-		if !s.says("another controller leads", rival.Namespace, "karpenter-7d9f") {
+	s.waitUntil(func() string {
+		if !s.hasLogLine("another controller leads", rival.Namespace, "karpenter-7d9f") {
 			return "the other controller is not noticed"
 		}
 		return ""

@@ -23,15 +23,15 @@ import (
 // spread has the controller look at everything that default spread does.
 const spread = `--scheduler-config={"podTopologySpread":{"defaultConstraints":[{"maxSkew":1,"topologyKey":"topology.kubernetes.io/zone","whenUnsatisfiable":"DoNotSchedule"}]}}`
 
-// those are the rights of the chart that a test is about.
-func those(about func(rights.Right) bool) []rights.Right {
+// chartRights are the rights of the chart that a test is about.
+func chartRights(about func(rights.Right) bool) []rights.Right {
 	return slices.DeleteFunc(rights.All(), func(r rights.Right) bool { return !about(r) })
 }
 
-// right finds one of them.
-func right(t *testing.T, group, resource, verb string) rights.Right {
+// findRight finds one of them.
+func findRight(t *testing.T, group, resource, verb string) rights.Right {
 	t.Helper()
-	found := those(func(r rights.Right) bool {
+	found := chartRights(func(r rights.Right) bool {
 		return r.Group == group && r.Resource == resource && slices.Contains(r.Verbs, verb)
 	})
 	if len(found) != 1 {
@@ -43,13 +43,13 @@ func right(t *testing.T, group, resource, verb string) rights.Right {
 // S-116: without a right to read, nothing is planned. The log and readiness name the rule, and the controller goes on by
 // itself once it is there. No pool exists, so that many controllers may run side by side.
 func TestS_116_WithoutARightToRead(t *testing.T) {
-	for i, r := range those(func(r rights.Right) bool { return r.Vital && r.Role != rights.Release }) {
+	for i, r := range chartRights(func(r rights.Right) bool { return r.Vital && r.Role != rights.Release }) {
 		t.Run(r.Resource, func(t *testing.T) {
 			t.Parallel()
-			s := begin(t, world.Installation{ServiceAccount: fmt.Sprintf("reader-%d", i)}, []rights.Right{r}, world.ControllerOptions{Flags: []string{spread}})
-			s.told(r)
+			s := beginSubject(t, world.Installation{ServiceAccount: fmt.Sprintf("reader-%d", i)}, []rights.Right{r}, world.ControllerOptions{Flags: []string{spread}})
+			s.waitForWarning(r)
 			s.ready("rights", r.Rule())
-			s.give(r)
+			s.grantRights(r)
 			s.ready("rights", "")
 			s.ready("caches", "")
 		})
@@ -58,7 +58,7 @@ func TestS_116_WithoutARightToRead(t *testing.T) {
 
 // S-116: without a right to the lease no replica leads, and that is said likewise.
 func TestS_116_WithoutARightToTheLease(t *testing.T) {
-	for i, r := range those(func(r rights.Right) bool { return r.Vital && r.Role == rights.Release }) {
+	for i, r := range chartRights(func(r rights.Right) bool { return r.Vital && r.Role == rights.Release }) {
 		t.Run(strings.Join(r.Verbs, " "), func(t *testing.T) {
 			t.Parallel()
 			namespace := server.Namespace(t)
@@ -69,12 +69,12 @@ func TestS_116_WithoutARightToTheLease(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			s := begin(t, world.Installation{Namespace: namespace, ServiceAccount: fmt.Sprintf("leader-%d", i)}, []rights.Right{r}, world.ControllerOptions{LeaderElection: true})
-			s.told(r)
+			s := beginSubject(t, world.Installation{Namespace: namespace, ServiceAccount: fmt.Sprintf("leader-%d", i)}, []rights.Right{r}, world.ControllerOptions{LeaderElection: true})
+			s.waitForWarning(r)
 			s.ready("rights", r.Rule())
-			s.give(r)
+			s.grantRights(r)
 			s.ready("rights", "")
-			s.await(func() string {
+			s.waitUntil(func() string {
 				if err := kube.Get(t.Context(), client.ObjectKeyFromObject(lease), lease); err != nil {
 					return err.Error()
 				}
@@ -87,11 +87,11 @@ func TestS_116_WithoutARightToTheLease(t *testing.T) {
 	}
 }
 
-// class, pool and pod are what a node needs.
-func (s *subject) class(name string) *awsv1.EC2NodeClass {
+// createClass, pool and pod are what a node needs.
+func (s *subject) createClass(name string) *awsv1.EC2NodeClass {
 	s.Helper()
 	c := &awsv1.EC2NodeClass{}
-	s.make(c, `
+	s.createFromYAML(c, `
 metadata: {name: `+name+`}
 spec:
   role: KarpenterNodeRole-sandbox
@@ -105,7 +105,7 @@ spec:
 func (s *subject) pool(name, class, template string) *karpv1.NodePool {
 	s.Helper()
 	p := &karpv1.NodePool{}
-	s.make(p, `
+	s.createFromYAML(p, `
 metadata: {name: `+name+`}
 spec:
   template:
@@ -123,7 +123,7 @@ spec:
 func (s *subject) pod(name, pool, metadata string) *corev1.Pod {
 	s.Helper()
 	p := &corev1.Pod{}
-	s.make(p, `
+	s.createFromYAML(p, `
 metadata: {name: `+name+`, namespace: default, `+metadata+`}
 spec:
   terminationGracePeriodSeconds: 0
@@ -137,7 +137,7 @@ spec:
 func (s *subject) claim(pool string) *karpv1.NodeClaim {
 	s.Helper()
 	list := &karpv1.NodeClaimList{}
-	s.await(func() string {
+	s.waitUntil(func() string {
 		if err := kube.List(s.Context(), list, client.MatchingLabels{karpv1.LabelNodePool: pool}); err != nil {
 			return err.Error()
 		}
@@ -149,10 +149,10 @@ func (s *subject) claim(pool string) *karpv1.NodeClaim {
 	return &list.Items[0]
 }
 
-// runs waits until a pod runs, and returns its node.
-func (s *subject) runs(p *corev1.Pod) *corev1.Node {
+// waitForRunningPod waits until a pod runs, and returns its node.
+func (s *subject) waitForRunningPod(p *corev1.Pod) *corev1.Node {
 	s.Helper()
-	s.await(func() string {
+	s.waitUntil(func() string {
 		if err := kube.Get(s.Context(), client.ObjectKeyFromObject(p), p); err != nil || p.Status.Phase != corev1.PodRunning {
 			return fmt.Sprintf("pod %s is %s: %v", p.Name, p.Status.Phase, err)
 		}
@@ -164,7 +164,7 @@ func (s *subject) runs(p *corev1.Pod) *corev1.Node {
 // event waits for one on an object.
 func (s *subject) event(obj client.Object, reason string, texts ...string) {
 	s.Helper()
-	s.await(func() string {
+	s.waitUntil(func() string {
 		if !s.hasEvent(obj, reason, texts...) {
 			return fmt.Sprintf("no event %s of %s says %q", reason, obj.GetName(), texts)
 		}
@@ -188,7 +188,7 @@ func (s *subject) hasEvent(obj client.Object, reason string, texts ...string) bo
 // isReady waits for the condition.
 func (s *subject) isReady(obj client.Object, conditions func() []metav1.Condition) {
 	s.Helper()
-	s.await(func() string {
+	s.waitUntil(func() string {
 		if err := kube.Get(s.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
 			return err.Error()
 		}
@@ -203,12 +203,12 @@ func (s *subject) isReady(obj client.Object, conditions func() []metav1.Conditio
 // their objects is looked at where anything is to be seen. Once it is back, work goes on where it stopped. The controller
 // never has the rights that are said to be unused, and does all of its work.
 func TestS_116_WithoutARightToWrite(t *testing.T) {
-	unused := those(func(r rights.Right) bool { return r.Unused && r.Value == "" })
-	dns := right(t, "", "services", "get")
-	s := begin(t, world.Installation{ServiceAccount: "writer"}, append(slices.Clone(unused), dns), world.ControllerOptions{})
-	tried := append(slices.Clone(unused), dns, right(t, "apps", "deployments", "list")) // the last one where a lease is looked for
-	s.told(dns)
-	read, used := adjusting(t) // tried by tests of their own
+	unused := chartRights(func(r rights.Right) bool { return r.Unused && r.Value == "" })
+	dns := findRight(t, "", "services", "get")
+	s := beginSubject(t, world.Installation{ServiceAccount: "writer"}, append(slices.Clone(unused), dns), world.ControllerOptions{})
+	tried := append(slices.Clone(unused), dns, findRight(t, "apps", "deployments", "list")) // the last one where a lease is looked for
+	s.waitForWarning(dns)
+	read, used := overlayAndBufferRights(t) // tried by tests of their own
 	tried = slices.Concat(tried, read, used)
 	// missed takes rights away before something happens. They are missed one after the other, and each is given back then.
 	missed := func(what func(), list ...rights.Right) {
@@ -217,20 +217,20 @@ func TestS_116_WithoutARightToWrite(t *testing.T) {
 			t.Log("without", r.Rule())
 		}
 		tried = append(tried, list...)
-		s.take(list...)
+		s.revokeRights(list...)
 		what()
 		for _, r := range list {
-			s.told(r)
-			s.give(r)
+			s.waitForWarning(r)
+			s.grantRights(r)
 		}
 	}
 
 	var class *awsv1.EC2NodeClass
-	missed(func() { class = s.class("rights") }, right(t, "karpenter.k8s.aws", "ec2nodeclasses", "patch"), right(t, "karpenter.k8s.aws", "ec2nodeclasses/status", "patch"))
+	missed(func() { class = s.createClass("rights") }, findRight(t, "karpenter.k8s.aws", "ec2nodeclasses", "patch"), findRight(t, "karpenter.k8s.aws", "ec2nodeclasses/status", "patch"))
 	s.isReady(class, func() []metav1.Condition { return class.Status.Conditions })
 
 	var pool *karpv1.NodePool
-	missed(func() { pool = s.pool("works", "rights", "") }, right(t, "karpenter.sh", "nodepools", "patch"), right(t, "karpenter.sh", "nodepools/status", "patch"))
+	missed(func() { pool = s.pool("works", "rights", "") }, findRight(t, "karpenter.sh", "nodepools", "patch"), findRight(t, "karpenter.sh", "nodepools/status", "patch"))
 	s.isReady(pool, func() []metav1.Condition { return pool.Status.Conditions })
 	if pool.Annotations[karpv1.AnnotationNodePoolHash] == "" {
 		t.Errorf("the pool has no hash: %v", pool.Annotations)
@@ -242,49 +242,49 @@ func TestS_116_WithoutARightToWrite(t *testing.T) {
 		pod := s.pod("denied", "denied", "")
 		s.event(pod, "FailedScheduling", "denied")
 		s.remove(pod)
-		s.gone(pod)
-	}, right(t, "karpenter.sh", "nodeclaims", "create"))
+		s.waitUntilGone(pod)
+	}, findRight(t, "karpenter.sh", "nodeclaims", "create"))
 
 	var pod *corev1.Pod
-	missed(func() { pod = s.pod("first", "works", "") }, right(t, "", "events", "create"), right(t, "karpenter.sh", "nodeclaims", "patch"), right(t, "karpenter.sh", "nodeclaims/status", "patch"), right(t, "", "nodes", "patch"))
-	node := s.runs(pod)
+	missed(func() { pod = s.pod("first", "works", "") }, findRight(t, "", "events", "create"), findRight(t, "karpenter.sh", "nodeclaims", "patch"), findRight(t, "karpenter.sh", "nodeclaims/status", "patch"), findRight(t, "", "nodes", "patch"))
+	node := s.waitForRunningPod(pod)
 
-	repeats := right(t, "", "events", "patch")
-	missed(func() { s.flips(repeats) }, repeats)
+	repeats := findRight(t, "", "events", "patch")
+	missed(func() { s.flipNodeCondition(repeats) }, repeats)
 
 	claim := s.claim("works")
-	eviction := right(t, "", "pods/eviction", "create")
-	s.take(eviction) // before the Node may be deleted: its pods are evicted right then
-	missed(func() { s.remove(claim) }, right(t, "", "nodes", "delete"))
+	eviction := findRight(t, "", "pods/eviction", "create")
+	s.revokeRights(eviction) // before the Node may be deleted: its pods are evicted right then
+	missed(func() { s.remove(claim) }, findRight(t, "", "nodes", "delete"))
 	missed(func() { s.event(node, "FailedDraining", "first", "cannot create resource") }, eviction)
-	s.gone(claim)
+	s.waitUntilGone(claim)
 
 	pod = s.pod("second", "works", "")
-	s.runs(pod)
+	s.waitForRunningPod(pod)
 	claim = s.claim("works")
-	missed(func() { s.remove(pod) }, right(t, "karpenter.sh", "nodeclaims", "delete"))
-	s.gone(claim)
+	missed(func() { s.remove(pod) }, findRight(t, "karpenter.sh", "nodeclaims", "delete"))
+	s.waitUntilGone(claim)
 
 	s.pool("deadline", "rights", "terminationGracePeriod: 1s")
 	pod = s.pod("third", "deadline", "annotations: {karpenter.sh/do-not-disrupt: \"true\"}")
-	node = s.runs(pod)
+	node = s.waitForRunningPod(pod)
 	claim = s.claim("deadline")
 	missed(func() {
 		s.remove(claim)
 		s.event(node, "FailedDraining", "third", "cannot delete resource")
-	}, right(t, "", "pods", "delete"))
-	s.gone(claim)
+	}, findRight(t, "", "pods", "delete"))
+	s.waitUntilGone(claim)
 
-	for _, r := range those(func(r rights.Right) bool { return r.Value == "" && !r.Vital }) {
+	for _, r := range chartRights(func(r rights.Right) bool { return r.Value == "" && !r.Vital }) {
 		if !slices.ContainsFunc(tried, func(x rights.Right) bool { return x.Role == r.Role && x.Rule() == r.Rule() }) {
 			t.Errorf("nobody tried what happens without %s", r.Rule())
 		}
 	}
 }
 
-// flips has a condition of a Node change back and forth, each time for another reason, until its events are so many that
+// flipNodeCondition has a condition of a Node change back and forth, each time for another reason, until its events are so many that
 // they are counted in one, which is a patch.
-func (s *subject) flips(missing rights.Right) {
+func (s *subject) flipNodeCondition(missing rights.Right) {
 	s.Helper()
 	const name, most = "Flips", 20 // below what a recorder writes of one object
 	nodes := &corev1.NodeList{}
@@ -303,7 +303,7 @@ func (s *subject) flips(missing rights.Right) {
 			s.Fatal(err)
 		}
 		told := false
-		s.await(func() string {
+		s.waitUntil(func() string {
 			if told = s.names(missing); told || s.hasEvent(node, name, because) {
 				return ""
 			}

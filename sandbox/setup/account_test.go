@@ -82,7 +82,7 @@ func release(dir string) error {
 	return os.WriteFile(filepath.Join(dir, "hack", "setup-karpenter-iam.sh"), []byte(hack.SetupIAM), 0o700)
 }
 
-func credentials() []string {
+func credentialVariables() []string {
 	return []string{
 		"AWS_ACCESS_KEY_ID=AKIASETUP", "AWS_SECRET_ACCESS_KEY=setup", "AWS_EC2_METADATA_DISABLED=true",
 		"AWS_MAX_ATTEMPTS=1", // a call whose process was killed is not made again
@@ -122,7 +122,7 @@ func startAccount(t *testing.T, f awsemu.Fixture) *emulated {
 	a := &emulated{Emulator: awsemu.New(awsemu.Options{Clock: awsemu.NewClock(time.Now, 0), Seed: 1, Fixture: f})}
 	server := httptest.NewServer(a)
 	t.Cleanup(server.Close)
-	a.env = slices.Concat(shell.env, credentials(), []string{"AWS_ENDPOINT_URL=" + server.URL, "AWS_DEFAULT_REGION=" + region, "CLUSTER_NAME=" + cluster})
+	a.env = slices.Concat(shell.env, credentialVariables(), []string{"AWS_ENDPOINT_URL=" + server.URL, "AWS_DEFAULT_REGION=" + region, "CLUSTER_NAME=" + cluster})
 	return a
 }
 
@@ -140,13 +140,13 @@ func (a *emulated) copyOf(t *testing.T) *emulated {
 	return other
 }
 
-// with is the account with other variables in the shell.
-func (a *emulated) with(variables ...string) *emulated {
+// withVariables is the account with other variables in the shell.
+func (a *emulated) withVariables(variables ...string) *emulated {
 	return &emulated{Emulator: a.Emulator, env: append(slices.Clip(a.env), variables...)}
 }
 
-// model is the state of the account.
-func (a *emulated) model(t *testing.T) awsemu.Model {
+// accountModel is the state of the account.
+func (a *emulated) accountModel(t *testing.T) awsemu.Model {
 	t.Helper()
 	text, err := a.Snapshot()
 	if err != nil {
@@ -233,15 +233,15 @@ func (a *emulated) run(t *testing.T, args ...string) result {
 	before := len(a.Calls("", ""))
 	cmd, output := a.start(t, args...)
 	err := cmd.Wait()
-	r := result{output: output.String(), failed: err != nil, writes: writes(a.Calls("", "")[before:])}
+	r := result{output: output.String(), failed: err != nil, writes: writingCalls(a.Calls("", "")[before:])}
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
 	return r
 }
 
-// succeed runs the script, which must end well.
-func (a *emulated) succeed(t *testing.T, args ...string) result {
+// runSuccessfully runs the script, which must end well.
+func (a *emulated) runSuccessfully(t *testing.T, args ...string) result {
 	t.Helper()
 	r := a.run(t, args...)
 	if r.failed {
@@ -250,19 +250,19 @@ func (a *emulated) succeed(t *testing.T, args ...string) result {
 	return r
 }
 
-// refuse runs the script, which must end with an error that says all of this.
-func (a *emulated) refuse(t *testing.T, args []string, want ...string) result {
+// runExpectingError runs the script, which must end with an error that says all of this.
+func (a *emulated) runExpectingError(t *testing.T, args []string, want ...string) result {
 	t.Helper()
 	r := a.run(t, args...)
 	if !r.failed {
 		t.Errorf("%s does not fail:\n%s", strings.Join(args, " "), r.output)
 	}
-	r.says(t, want...)
+	r.checkOutput(t, want...)
 	return r
 }
 
-// says checks the output.
-func (r result) says(t *testing.T, want ...string) {
+// checkOutput checks the output.
+func (r result) checkOutput(t *testing.T, want ...string) {
 	t.Helper()
 	for _, text := range want {
 		if !strings.Contains(r.output, text) {
@@ -271,8 +271,8 @@ func (r result) says(t *testing.T, want ...string) {
 	}
 }
 
-// reports checks that every line begins with one of these words.
-func (r result) reports(t *testing.T, words ...string) {
+// checkReportWords checks that every line begins with one of these words.
+func (r result) checkReportWords(t *testing.T, words ...string) {
 	t.Helper()
 	for line := range strings.Lines(r.output) {
 		if word, _, _ := strings.Cut(line, " "); !slices.Contains(words, word) {
@@ -281,8 +281,8 @@ func (r result) reports(t *testing.T, words ...string) {
 	}
 }
 
-// writes are the calls that do not only read, with what they are about.
-func writes(calls []awsemu.Call) []string {
+// writingCalls are the calls that do not only read, with what they are about.
+func writingCalls(calls []awsemu.Call) []string {
 	var list []string
 	for _, c := range calls {
 		if isRead(c) {
@@ -298,8 +298,8 @@ func isRead(c awsemu.Call) bool {
 	return strings.HasPrefix(c.Action, "Get") || strings.HasPrefix(c.Action, "List") || strings.HasPrefix(c.Action, "Describe")
 }
 
-// aws runs the CLI as an operator does.
-func (a *emulated) aws(t *testing.T, args ...string) string {
+// runAWS runs the CLI as an operator does.
+func (a *emulated) runAWS(t *testing.T, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "bash", append([]string{"-c", `aws "$@"`, "aws", "--region", region, "--output", "json"}, args...)...)
 	cmd.Env = a.env

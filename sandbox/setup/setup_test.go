@@ -23,8 +23,8 @@ const (
 	mark           = "setup-karpenter-iam/" + region + "/" + cluster
 )
 
-// everything is what create is requested in most tests.
-func everything(command string, more ...string) []string {
+// allCreateFlags is what create is requested in most tests.
+func allCreateFlags(command string, more ...string) []string {
 	return append([]string{command, "--queue", "--spot-role"}, more...)
 }
 
@@ -39,7 +39,7 @@ func values() iam.Values {
 	}
 }
 
-func filled(t *testing.T, d iam.Document) string {
+func fillDocument(t *testing.T, d iam.Document) string {
 	t.Helper()
 	text, err := iam.Fill(d, values())
 	if err != nil {
@@ -60,18 +60,18 @@ type made struct {
 	Rules        map[string]string // pattern and targets
 }
 
-func (a *emulated) made(t *testing.T) made {
+func (a *emulated) createdResources(t *testing.T) made {
 	t.Helper()
-	m := a.model(t)
+	m := a.accountModel(t)
 	out := made{map[string]string{}, map[string]string{}, map[string]string{}, map[string]string{}, map[string]string{}, map[string]string{}, map[string]map[string]string{}, map[string]string{}}
 	for name, r := range m.IAM.Roles {
-		out.Roles[name] = squeeze(r.Trust) + " " + strings.Join(slices.Sorted(slices.Values(r.Policies)), " ")
+		out.Roles[name] = removeSpaces(r.Trust) + " " + strings.Join(slices.Sorted(slices.Values(r.Policies)), " ")
 	}
 	for name, p := range m.IAM.Profiles {
 		out.Profiles[name] = p.Role
 	}
 	for arn, p := range m.IAM.Policies {
-		out.Policies[arn] = squeeze(p.Document)
+		out.Policies[arn] = removeSpaces(p.Document)
 	}
 	for arn, p := range m.IAM.Providers {
 		out.Providers[arn] = strings.Join(p.ClientIDs, " ")
@@ -85,7 +85,7 @@ func (a *emulated) made(t *testing.T) made {
 	for name, q := range m.SQS.Queues {
 		out.Queues[name] = map[string]string{}
 		for key, value := range q.Attributes {
-			out.Queues[name][key] = squeeze(value)
+			out.Queues[name][key] = removeSpaces(value)
 		}
 	}
 	for name, r := range m.SQS.Rules {
@@ -98,29 +98,29 @@ func (a *emulated) made(t *testing.T) made {
 	return out
 }
 
-func squeeze(text string) string { return strings.Join(strings.Fields(text), "") }
+func removeSpaces(text string) string { return strings.Join(strings.Fields(text), "") }
 
-// wanted is what create makes of an account that nobody has prepared, by the documents of package iam.
-func wanted(t *testing.T, trust iam.Document) made {
+// expectedResources is what create makes of an account that nobody has prepared, by the documents of package iam.
+func expectedResources(t *testing.T, trust iam.Document) made {
 	t.Helper()
 	out := made{
 		Roles: map[string]string{}, Profiles: map[string]string{profile: nodeRole}, Policies: map[string]string{}, Providers: map[string]string{},
 		Entries: map[string]string{roleARN(nodeRole): "EC2_LINUX"}, Associations: map[string]string{}, Rules: map[string]string{},
-		Queues: map[string]map[string]string{queue: {"MessageRetentionPeriod": "300", "VisibilityTimeout": "60", "SqsManagedSseEnabled": "true", "Policy": squeeze(filled(t, iam.Queue()))}},
+		Queues: map[string]map[string]string{queue: {"MessageRetentionPeriod": "300", "VisibilityTimeout": "60", "SqsManagedSseEnabled": "true", "Policy": removeSpaces(fillDocument(t, iam.Queue()))}},
 	}
 	var arns, managed []string
 	for _, d := range iam.Controller() {
 		arns = append(arns, policyARN(d.Name+"-"+cluster))
-		out.Policies[arns[len(arns)-1]] = squeeze(filled(t, d))
+		out.Policies[arns[len(arns)-1]] = removeSpaces(fillDocument(t, d))
 	}
 	for _, name := range iam.ManagedPolicies() {
 		managed = append(managed, "arn:aws:iam::aws:policy/"+name)
 	}
 	slices.Sort(arns)
 	slices.Sort(managed)
-	out.Roles[controllerRole] = squeeze(filled(t, trust)) + " " + strings.Join(arns, " ")
-	out.Roles[nodeRole] = squeeze(filled(t, iam.NodeTrust())) + " " + strings.Join(managed, " ")
-	out.Roles[spotRole] = squeeze(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"spot.amazonaws.com"},"Action":"sts:AssumeRole"}]}`) + " "
+	out.Roles[controllerRole] = removeSpaces(fillDocument(t, trust)) + " " + strings.Join(arns, " ")
+	out.Roles[nodeRole] = removeSpaces(fillDocument(t, iam.NodeTrust())) + " " + strings.Join(managed, " ")
+	out.Roles[spotRole] = removeSpaces(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"spot.amazonaws.com"},"Action":"sts:AssumeRole"}]}`) + " "
 	for _, d := range iam.EventRules() {
 		_, kind, _ := strings.Cut(d.Text, `"detail-type": [`)
 		source := "aws.ec2"
@@ -137,8 +137,8 @@ func wanted(t *testing.T, trust iam.Document) made {
 	return out
 }
 
-// untouched checks that a run made no call that writes.
-func (r result) untouched(t *testing.T) {
+// checkNoWrites checks that a run made no call that writes.
+func (r result) checkNoWrites(t *testing.T) {
 	t.Helper()
 	if len(r.writes) > 0 {
 		t.Errorf("calls that write: %q\n%s", r.writes, r.output)
@@ -161,29 +161,29 @@ func TestS_126_Life(t *testing.T) {
 			t.Parallel()
 			needAWS(t, tc.modern)
 			a := newAccount(t)
-			empty := a.made(t)
+			empty := a.createdResources(t)
 
-			a.refuse(t, everything("status", tc.flags...), "missing  role of the controller "+controllerRole, "missing  role of the nodes "+nodeRole, "missing  queue "+queue, "are missing or wrong").untouched(t)
-			a.succeed(t, everything("create", tc.flags...)...).reports(t, "created", "note")
-			want := wanted(t, tc.trust)
+			a.runExpectingError(t, allCreateFlags("status", tc.flags...), "missing  role of the controller "+controllerRole, "missing  role of the nodes "+nodeRole, "missing  queue "+queue, "are missing or wrong").checkNoWrites(t)
+			a.runSuccessfully(t, allCreateFlags("create", tc.flags...)...).checkReportWords(t, "created", "note")
+			want := expectedResources(t, tc.trust)
 			if !tc.modern {
 				want.Entries = map[string]string{}
 			}
-			if diff := cmp.Diff(want, a.made(t)); diff != "" {
+			if diff := cmp.Diff(want, a.createdResources(t)); diff != "" {
 				t.Fatalf("what create made (-want +got):\n%s", diff)
 			}
-			r := a.succeed(t, everything("create", tc.flags...)...)
-			r.untouched(t)
-			r.reports(t, "exists", "note")
-			a.succeed(t, "status").untouched(t) // the flags of create are kept
-			a.succeed(t, "delete").reports(t, "deleted")
+			r := a.runSuccessfully(t, allCreateFlags("create", tc.flags...)...)
+			r.checkNoWrites(t)
+			r.checkReportWords(t, "exists", "note")
+			a.runSuccessfully(t, "status").checkNoWrites(t) // the flags of create are kept
+			a.runSuccessfully(t, "delete").checkReportWords(t, "deleted")
 			empty.Roles[spotRole] = want.Roles[spotRole]
-			if diff := cmp.Diff(empty, a.made(t)); diff != "" {
+			if diff := cmp.Diff(empty, a.createdResources(t)); diff != "" {
 				t.Errorf("S-139 what delete left (-want +got):\n%s", diff)
 			}
-			r = a.succeed(t, append([]string{"delete"}, tc.flags...)...)
-			r.untouched(t)
-			r.reports(t, "absent")
+			r = a.runSuccessfully(t, append([]string{"delete"}, tc.flags...)...)
+			r.checkNoWrites(t)
+			r.checkReportWords(t, "absent")
 		})
 	}
 }
@@ -195,8 +195,8 @@ var once struct {
 	state []byte
 }
 
-// created is an account after a create that nothing went wrong in.
-func created(t *testing.T) *emulated {
+// accountAfterCreate is an account after a create that nothing went wrong in.
+func accountAfterCreate(t *testing.T) *emulated {
 	t.Helper()
 	needAWS(t, true)
 	a := newAccount(t)
@@ -208,7 +208,7 @@ func created(t *testing.T) *emulated {
 		}
 		return a
 	}
-	a.succeed(t, everything("create")...)
+	a.runSuccessfully(t, allCreateFlags("create")...)
 	var err error
 	if once.state, err = a.Snapshot(); err != nil {
 		t.Fatal(err)
@@ -220,19 +220,19 @@ func created(t *testing.T) *emulated {
 func TestDryRun(t *testing.T) {
 	t.Parallel()
 	a := newAccount(t)
-	r := a.succeed(t, everything("create", "--auth", "irsa", "--no-access-entry", "--dry-run")...)
-	r.untouched(t)
-	r.says(t, "would run: aws --region "+region+" iam create-role --role-name "+controllerRole, "would run: aws --region "+region+" sqs create-queue --queue-name "+queue)
-	r = created(t).succeed(t, "delete", "--dry-run")
-	r.untouched(t)
-	r.says(t, "would run: aws --region "+region+" iam delete-role --role-name "+nodeRole, "would run: aws --region "+region+" events delete-rule --name Karpenter-sandbox-RebalanceRule")
+	r := a.runSuccessfully(t, allCreateFlags("create", "--auth", "irsa", "--no-access-entry", "--dry-run")...)
+	r.checkNoWrites(t)
+	r.checkOutput(t, "would run: aws --region "+region+" iam create-role --role-name "+controllerRole, "would run: aws --region "+region+" sqs create-queue --queue-name "+queue)
+	r = accountAfterCreate(t).runSuccessfully(t, "delete", "--dry-run")
+	r.checkNoWrites(t)
+	r.checkOutput(t, "would run: aws --region "+region+" iam delete-role --role-name "+nodeRole, "would run: aws --region "+region+" events delete-rule --name Karpenter-sandbox-RebalanceRule")
 }
 
 // What the guides name, and what operators look at (S-112, S-113).
 func TestWhatIsMade(t *testing.T) {
 	t.Parallel()
-	a := created(t)
-	m := a.model(t)
+	a := accountAfterCreate(t)
+	m := a.accountModel(t)
 	t.Run("S-127 S-130 S-134 in the order of the guide", func(t *testing.T) {
 		node := m.IAM.Roles[nodeRole]
 		for _, name := range []string{"AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryReadOnly", "AmazonSSMManagedInstanceCore"} {
@@ -244,7 +244,7 @@ func TestWhatIsMade(t *testing.T) {
 			t.Errorf("trust %s, profile %+v", node.Trust, m.IAM.Profiles[profile])
 		}
 		var node1 []string
-		for _, w := range a.copyOf(t).succeed(t, "delete").writes {
+		for _, w := range a.copyOf(t).runSuccessfully(t, "delete").writes {
 			if strings.Contains(w, nodeRole) || strings.Contains(w, profile) {
 				node1 = append(node1, w)
 			}
@@ -298,7 +298,7 @@ func TestWhatIsMade(t *testing.T) {
 		"S-129 what it is allowed to": {[]string{"iam", "list-attached-role-policies", "--role-name", controllerRole}, "KarpenterControllerNodeLifecyclePolicy-" + cluster},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if out := a.aws(t, tc.call...); !strings.Contains(out, tc.want) {
+			if out := a.runAWS(t, tc.call...); !strings.Contains(out, tc.want) {
 				t.Errorf("aws %s does not say %q:\n%s", strings.Join(tc.call, " "), tc.want, out)
 			}
 		})
@@ -310,9 +310,9 @@ func TestS_128_OtherNames(t *testing.T) {
 	t.Parallel()
 	a := newAccount(t)
 	needAWS(t, true)
-	a.succeed(t, "create", "--node-role=KarpenterNodeRole-sandbox", "--instance-profile", "KarpenterNodeInstanceProfile-sandbox", "--namespace", "karpenter",
+	a.runSuccessfully(t, "create", "--node-role=KarpenterNodeRole-sandbox", "--instance-profile", "KarpenterNodeInstanceProfile-sandbox", "--namespace", "karpenter",
 		"--service-account", "autoscaler", "--controller-role", "KarpenterControllerRole", "--queue-name", "karpenter-sandbox")
-	got := a.made(t)
+	got := a.createdResources(t)
 	if got.Profiles["KarpenterNodeInstanceProfile-sandbox"] != "KarpenterNodeRole-sandbox" || got.Associations["karpenter/autoscaler"] != roleARN("KarpenterControllerRole") || got.Queues["karpenter-sandbox"] == nil {
 		t.Errorf("made %+v", got)
 	}
@@ -323,11 +323,11 @@ func TestS_128_OtherNames(t *testing.T) {
 			t.Errorf("S-138 %s does not speak of %s: %s", arn, text, got.Policies[arn])
 		}
 	}
-	again := a.succeed(t, "create", "--controller-role", "KarpenterControllerRole")
-	again.untouched(t)
-	again.says(t, "exists   role of the nodes KarpenterNodeRole-sandbox", "exists   queue karpenter-sandbox")
-	a.succeed(t, "delete", "--controller-role", "KarpenterControllerRole")
-	if diff := cmp.Diff(newAccount(t).made(t), a.made(t)); diff != "" {
+	again := a.runSuccessfully(t, "create", "--controller-role", "KarpenterControllerRole")
+	again.checkNoWrites(t)
+	again.checkOutput(t, "exists   role of the nodes KarpenterNodeRole-sandbox", "exists   queue karpenter-sandbox")
+	a.runSuccessfully(t, "delete", "--controller-role", "KarpenterControllerRole")
+	if diff := cmp.Diff(newAccount(t).createdResources(t), a.createdResources(t)); diff != "" {
 		t.Errorf("what delete left (-want +got):\n%s", diff)
 	}
 }
@@ -342,15 +342,15 @@ func TestWhatOthersMade(t *testing.T) {
 		role.Policies = role.Policies[1:]
 		m.IAM.Roles[controllerRole] = role
 	})
-	before := a.made(t)
-	r := a.succeed(t, everything("create")...)
-	r.untouched(t)
-	r.says(t, "exists   role of the controller "+controllerRole+": not made by this script, left as it is",
+	before := a.createdResources(t)
+	r := a.runSuccessfully(t, allCreateFlags("create")...)
+	r.checkNoWrites(t)
+	r.checkOutput(t, "exists   role of the controller "+controllerRole+": not made by this script, left as it is",
 		"wrong    policy KarpenterControllerNodeLifecyclePolicy-sandbox of the role of the controller "+controllerRole+": not attached; run aws iam attach-role-policy",
 		"wrong    policy KarpenterControllerIAMIntegrationPolicy-sandbox: not made by this script, and not that of iam/policies", // it is for another role
 		"exists   instance profile "+profile, "exists   access entry of "+nodeRole, "exists   role "+spotRole, "wrong    queue "+queue+": not made by this script")
-	a.succeed(t, "delete", "--queue").says(t, "kept     role of the controller "+controllerRole+": not made by this script for the cluster "+cluster)
-	if diff := cmp.Diff(before, a.made(t)); diff != "" {
+	a.runSuccessfully(t, "delete", "--queue").checkOutput(t, "kept     role of the controller "+controllerRole+": not made by this script for the cluster "+cluster)
+	if diff := cmp.Diff(before, a.createdResources(t)); diff != "" {
 		t.Errorf("what delete left (-want +got):\n%s", diff)
 	}
 }
@@ -358,22 +358,22 @@ func TestWhatOthersMade(t *testing.T) {
 // Clusters that share the role of the nodes: the last one deletes it.
 func TestSharedRole(t *testing.T) {
 	t.Parallel()
-	a := created(t)
-	subnets := a.model(t).EKS.Cluster.Subnets
-	a.aws(t, "eks", "create-cluster", "--name", "second", "--role-arn", roleARN(nodeRole), "--resources-vpc-config", "subnetIds="+strings.Join(subnets, ","), "--access-config", "authenticationMode=API")
-	second := a.with("CLUSTER_NAME=second")
-	second.succeed(t, "create").says(t, "updated  role of the nodes "+nodeRole, "updated  instance profile "+profile)
-	a.succeed(t, "delete").says(t, "kept     role of the nodes "+nodeRole+": used by "+region+"/second", "kept     instance profile "+profile+": used by "+region+"/second")
+	a := accountAfterCreate(t)
+	subnets := a.accountModel(t).EKS.Cluster.Subnets
+	a.runAWS(t, "eks", "create-cluster", "--name", "second", "--role-arn", roleARN(nodeRole), "--resources-vpc-config", "subnetIds="+strings.Join(subnets, ","), "--access-config", "authenticationMode=API")
+	second := a.withVariables("CLUSTER_NAME=second")
+	second.runSuccessfully(t, "create").checkOutput(t, "updated  role of the nodes "+nodeRole, "updated  instance profile "+profile)
+	a.runSuccessfully(t, "delete").checkOutput(t, "kept     role of the nodes "+nodeRole+": used by "+region+"/second", "kept     instance profile "+profile+": used by "+region+"/second")
 	if !a.MayJoin(profile) {
 		t.Error("the nodes of the second cluster may no longer join")
 	}
-	a.with("CLUSTER_NAME=third").succeed(t, "delete").says(t, "note     cluster third: not in "+region, "kept     role of the nodes "+nodeRole)
-	second.succeed(t, "delete").says(t, "deleted  role of the nodes "+nodeRole)
-	other := created(t)
+	a.withVariables("CLUSTER_NAME=third").runSuccessfully(t, "delete").checkOutput(t, "note     cluster third: not in "+region, "kept     role of the nodes "+nodeRole)
+	second.runSuccessfully(t, "delete").checkOutput(t, "deleted  role of the nodes "+nodeRole)
+	other := accountAfterCreate(t)
 	other.set(t, func(m *awsemu.Model) {
 		role := m.IAM.Roles[controllerRole]
 		delete(role.Tags, mark)
 		role.Tags["setup-karpenter-iam/us-east-1/"+cluster] = "true"
 	})
-	other.refuse(t, everything("create"), "the role "+controllerRole+" was made for the cluster us-east-1/"+cluster, "each cluster needs a name of its own").untouched(t)
+	other.runExpectingError(t, allCreateFlags("create"), "the role "+controllerRole+" was made for the cluster us-east-1/"+cluster, "each cluster needs a name of its own").checkNoWrites(t)
 }

@@ -49,8 +49,8 @@ func (a *emulated) killAfter(t *testing.T, calls int, args ...string) bool {
 	return false
 }
 
-// stride is after how many calls that write the script is killed: here and there, and after each in the deep tests.
-func stride() int {
+// killStride is after how many calls that write the script is killed: here and there, and after each in the deep tests.
+func killStride() int {
 	if os.Getenv("DOVETAIL_DEEP") != "" {
 		return 1
 	}
@@ -62,21 +62,21 @@ func TestS_126_Interrupted(t *testing.T) {
 	t.Parallel()
 	needAWS(t, true)
 	a := newAccount(t)
-	empty := a.made(t)
-	want := wanted(t, iam.PodIdentityTrust())
+	empty := a.createdResources(t)
+	want := expectedResources(t, iam.PodIdentityTrust())
 	interruptions := 0
-	for a.killAfter(t, stride(), everything("create")...) {
+	for a.killAfter(t, killStride(), allCreateFlags("create")...) {
 		interruptions++
 	}
-	if diff := cmp.Diff(want, a.made(t)); diff != "" {
+	if diff := cmp.Diff(want, a.createdResources(t)); diff != "" {
 		t.Errorf("what create made, interrupted %d times (-want +got):\n%s", interruptions, diff)
 	}
-	a.succeed(t, "status")
-	for a.killAfter(t, stride(), "delete") {
+	a.runSuccessfully(t, "status")
+	for a.killAfter(t, killStride(), "delete") {
 		interruptions++
 	}
 	empty.Roles[spotRole] = want.Roles[spotRole]
-	if diff := cmp.Diff(empty, a.made(t)); diff != "" {
+	if diff := cmp.Diff(empty, a.createdResources(t)); diff != "" {
 		t.Errorf("what delete left, interrupted %d times (-want +got):\n%s", interruptions, diff)
 	}
 	if interruptions < 4 {
@@ -84,18 +84,18 @@ func TestS_126_Interrupted(t *testing.T) {
 	}
 }
 
-// fault has calls of an action fail.
-func (a *emulated) fault(t *testing.T, f awsemu.Fault) {
+// injectFault has calls of an action fail.
+func (a *emulated) injectFault(t *testing.T, f awsemu.Fault) {
 	t.Helper()
 	body, err := json.Marshal(f)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.control(t, http.MethodPost, "faults", string(body))
+	a.callControlAPI(t, http.MethodPost, "faults", string(body))
 }
 
-// control steers the emulator.
-func (a *emulated) control(t *testing.T, method, path, body string) {
+// callControlAPI steers the emulator.
+func (a *emulated) callControlAPI(t *testing.T, method, path, body string) {
 	t.Helper()
 	address := ""
 	for _, v := range a.env {
@@ -123,7 +123,7 @@ func TestDeniedAndSlow(t *testing.T) {
 	needAWS(t, true)
 	a := newAccount(t)
 	const denied = "User: nobody is not authorized to perform: iam:CreatePolicy"
-	a.fault(t, awsemu.Fault{Action: "iam:CreatePolicy", Code: "AccessDenied", Message: denied, Status: http.StatusForbidden, Count: 1})
+	a.injectFault(t, awsemu.Fault{Action: "iam:CreatePolicy", Code: "AccessDenied", Message: denied, Status: http.StatusForbidden, Count: 1})
 	for action, f := range map[string]awsemu.Fault{
 		"iam:AttachRolePolicy":             {Code: "NoSuchEntity", Message: "The role cannot be found."},
 		"iam:AddRoleToInstanceProfile":     {Code: "NoSuchEntity", Message: "The role cannot be found."},
@@ -132,22 +132,22 @@ func TestDeniedAndSlow(t *testing.T) {
 		"sqs:CreateQueue":                  {Code: "QueueDeletedRecently", Message: "You must wait 60 seconds after deleting a queue before you can create another with the same name."},
 	} {
 		f.Action, f.Count = action, 2
-		a.fault(t, f)
+		a.injectFault(t, f)
 	}
-	a.refuse(t, everything("create"), "error: aws iam create-policy: "+denied, "Allow the action iam:CreatePolicy to arn:aws:iam::"+account, "run the same command again")
-	a.succeed(t, everything("create")...).says(t, "waiting  aws sqs create-queue: You must wait 60 seconds", "created  queue "+queue)
-	if diff := cmp.Diff(wanted(t, iam.PodIdentityTrust()), a.made(t)); diff != "" {
+	a.runExpectingError(t, allCreateFlags("create"), "error: aws iam create-policy: "+denied, "Allow the action iam:CreatePolicy to arn:aws:iam::"+account, "run the same command again")
+	a.runSuccessfully(t, allCreateFlags("create")...).checkOutput(t, "waiting  aws sqs create-queue: You must wait 60 seconds", "created  queue "+queue)
+	if diff := cmp.Diff(expectedResources(t, iam.PodIdentityTrust()), a.createdResources(t)); diff != "" {
 		t.Errorf("what create made (-want +got):\n%s", diff)
 	}
-	a.fault(t, awsemu.Fault{Action: "eks:CreateAccessEntry", Code: "InvalidParameterException", Message: "The specified principalArn is invalid: invalid principal."})
-	a.aws(t, "eks", "delete-access-entry", "--cluster-name", cluster, "--principal-arn", roleARN(nodeRole))
-	a.refuse(t, everything("create"), "error: aws eks create-access-entry: InvalidParameterException: The specified principalArn is invalid")
+	a.injectFault(t, awsemu.Fault{Action: "eks:CreateAccessEntry", Code: "InvalidParameterException", Message: "The specified principalArn is invalid: invalid principal."})
+	a.runAWS(t, "eks", "delete-access-entry", "--cluster-name", cluster, "--principal-arn", roleARN(nodeRole))
+	a.runExpectingError(t, allCreateFlags("create"), "error: aws eks create-access-entry: InvalidParameterException: The specified principalArn is invalid")
 }
 
 // What was changed by hand, or is of an older release, is brought back; IAM keeps five versions of a policy.
 func TestUpdates(t *testing.T) {
 	t.Parallel()
-	a := created(t)
+	a := accountAfterCreate(t)
 	arn := policyARN("KarpenterControllerNodeLifecyclePolicy-" + cluster)
 	a.set(t, func(m *awsemu.Model) {
 		p := m.IAM.Policies[arn]
@@ -168,13 +168,13 @@ func TestUpdates(t *testing.T) {
 			m.EKS.Associations[id] = one
 		}
 	})
-	a.refuse(t, everything("status"), "wrong    policy KarpenterControllerNodeLifecyclePolicy-sandbox: not as create makes it", "wrong    trust of the role of the controller", "wrong    queue",
-		"wrong    rule Karpenter-sandbox-RebalanceRule", "missing  target Karpenter-sandbox of the rule Karpenter-sandbox-SpotInterruptionRule", "wrong    pod identity association", "6 of these are missing or wrong").untouched(t)
-	a.succeed(t, everything("create")...).says(t, "deleted  version v1 of the policy KarpenterControllerNodeLifecyclePolicy-sandbox", "updated  policy KarpenterControllerNodeLifecyclePolicy-sandbox")
-	if diff := cmp.Diff(wanted(t, iam.PodIdentityTrust()), a.made(t)); diff != "" {
+	a.runExpectingError(t, allCreateFlags("status"), "wrong    policy KarpenterControllerNodeLifecyclePolicy-sandbox: not as create makes it", "wrong    trust of the role of the controller", "wrong    queue",
+		"wrong    rule Karpenter-sandbox-RebalanceRule", "missing  target Karpenter-sandbox of the rule Karpenter-sandbox-SpotInterruptionRule", "wrong    pod identity association", "6 of these are missing or wrong").checkNoWrites(t)
+	a.runSuccessfully(t, allCreateFlags("create")...).checkOutput(t, "deleted  version v1 of the policy KarpenterControllerNodeLifecyclePolicy-sandbox", "updated  policy KarpenterControllerNodeLifecyclePolicy-sandbox")
+	if diff := cmp.Diff(expectedResources(t, iam.PodIdentityTrust()), a.createdResources(t)); diff != "" {
 		t.Errorf("what create made (-want +got):\n%s", diff)
 	}
-	m := a.model(t)
+	m := a.accountModel(t)
 	if m.SQS.Rules["Karpenter-sandbox-RebalanceRule"].Disabled || m.IAM.Policies[arn].Default != "v6" {
 		t.Errorf("rule %+v, policy %+v", m.SQS.Rules["Karpenter-sandbox-RebalanceRule"], m.IAM.Policies[arn])
 	}
@@ -185,48 +185,48 @@ func TestUpdates(t *testing.T) {
 	if !slices.Equal(versions, []string{"v2", "v3", "v4", "v5", "v6"}) {
 		t.Errorf("versions %v", versions)
 	}
-	a.succeed(t, "delete").says(t, "deleted  version v5", "deleted  policy KarpenterControllerNodeLifecyclePolicy-sandbox")
+	a.runSuccessfully(t, "delete").checkOutput(t, "deleted  version v5", "deleted  policy KarpenterControllerNodeLifecyclePolicy-sandbox")
 }
 
 // Delete takes nothing away from nodes that run, and finds what was made for a cluster that is gone.
 func TestDeleteWhileNodesRun(t *testing.T) {
 	t.Parallel()
-	a := created(t)
-	image := strings.Trim(strings.TrimSpace(a.aws(t, "ec2", "describe-images", "--filters", "Name=architecture,Values=x86_64", "--query", "Images[0].ImageId")), `"`)
+	a := accountAfterCreate(t)
+	image := strings.Trim(strings.TrimSpace(a.runAWS(t, "ec2", "describe-images", "--filters", "Name=architecture,Values=x86_64", "--query", "Images[0].ImageId")), `"`)
 	tags := "ResourceType=instance,Tags=[{Key=kubernetes.io/cluster/sandbox,Value=owned},{Key=karpenter.sh/nodepool,Value=default}]"
-	id := strings.Trim(strings.TrimSpace(a.aws(t, "ec2", "run-instances", "--image-id", image, "--instance-type", "m5.large", "--tag-specifications", tags, "--query", "Instances[0].InstanceId")), `"`)
-	a.refuse(t, []string{"delete"}, "instances of NodePools of the cluster sandbox run: "+id, "kubectl delete nodepools --all").untouched(t)
-	a.aws(t, "ec2", "terminate-instances", "--instance-ids", id)
+	id := strings.Trim(strings.TrimSpace(a.runAWS(t, "ec2", "run-instances", "--image-id", image, "--instance-type", "m5.large", "--tag-specifications", tags, "--query", "Instances[0].InstanceId")), `"`)
+	a.runExpectingError(t, []string{"delete"}, "instances of NodePools of the cluster sandbox run: "+id, "kubectl delete nodepools --all").checkNoWrites(t)
+	a.runAWS(t, "ec2", "terminate-instances", "--instance-ids", id)
 	// A profile that a class made, with the role of the nodes in it.
-	a.aws(t, "iam", "create-instance-profile", "--instance-profile-name", "sandbox_123")
-	a.aws(t, "iam", "add-role-to-instance-profile", "--instance-profile-name", "sandbox_123", "--role-name", nodeRole)
-	a.refuse(t, []string{"delete"}, "wrong    role of the nodes "+nodeRole+": kept, since instance profiles hold it: sandbox_123", "kubectl delete ec2nodeclasses --all")
-	a.aws(t, "iam", "remove-role-from-instance-profile", "--instance-profile-name", "sandbox_123", "--role-name", nodeRole)
-	a.succeed(t, "delete").says(t, "deleted  role of the nodes "+nodeRole)
+	a.runAWS(t, "iam", "create-instance-profile", "--instance-profile-name", "sandbox_123")
+	a.runAWS(t, "iam", "add-role-to-instance-profile", "--instance-profile-name", "sandbox_123", "--role-name", nodeRole)
+	a.runExpectingError(t, []string{"delete"}, "wrong    role of the nodes "+nodeRole+": kept, since instance profiles hold it: sandbox_123", "kubectl delete ec2nodeclasses --all")
+	a.runAWS(t, "iam", "remove-role-from-instance-profile", "--instance-profile-name", "sandbox_123", "--role-name", nodeRole)
+	a.runSuccessfully(t, "delete").checkOutput(t, "deleted  role of the nodes "+nodeRole)
 }
 
 func TestWrongCluster(t *testing.T) {
 	t.Parallel()
 	a := newAccount(t)
 	for _, command := range []string{"create", "status"} {
-		a.with("CLUSTER_NAME=sandbax").refuse(t, []string{command}, `CLUSTER_NAME: there is no EKS cluster "sandbax" in eu-west-1`, "There are: sandbox", "Correct CLUSTER_NAME or AWS_DEFAULT_REGION").untouched(t)
+		a.withVariables("CLUSTER_NAME=sandbax").runExpectingError(t, []string{command}, `CLUSTER_NAME: there is no EKS cluster "sandbax" in eu-west-1`, "There are: sandbox", "Correct CLUSTER_NAME or AWS_DEFAULT_REGION").checkNoWrites(t)
 	}
 	a.set(t, func(m *awsemu.Model) { m.EKS.Cluster.AuthMode = "CONFIG_MAP" })
-	a.refuse(t, []string{"create"}, "authentication mode CONFIG_MAP", "--no-access-entry").untouched(t)
+	a.runExpectingError(t, []string{"create"}, "authentication mode CONFIG_MAP", "--no-access-entry").checkNoWrites(t)
 }
 
 // The provider of a cluster's tokens stays while another role trusts it, and goes although the cluster is gone.
 func TestS_123_Provider(t *testing.T) {
 	t.Parallel()
 	a := newAccount(t)
-	a.succeed(t, "create", "--auth", "irsa", "--no-access-entry")
+	a.runSuccessfully(t, "create", "--auth", "irsa", "--no-access-entry")
 	other := a.copyOf(t)
-	trust := strings.ReplaceAll(filled(t, iam.IRSATrust()), "kube-system:karpenter", "kube-system:ebs-csi")
-	other.aws(t, "iam", "create-role", "--role-name", "ebs-csi", "--assume-role-policy-document", trust)
-	other.succeed(t, "delete").says(t, "kept     OIDC provider "+issuer+": other roles trust it: ebs-csi")
+	trust := strings.ReplaceAll(fillDocument(t, iam.IRSATrust()), "kube-system:karpenter", "kube-system:ebs-csi")
+	other.runAWS(t, "iam", "create-role", "--role-name", "ebs-csi", "--assume-role-policy-document", trust)
+	other.runSuccessfully(t, "delete").checkOutput(t, "kept     OIDC provider "+issuer+": other roles trust it: ebs-csi")
 	a.set(t, func(m *awsemu.Model) { m.EKS.Cluster.Name = "renamed" })
-	a.succeed(t, "delete").says(t, "note     cluster sandbox: not in eu-west-1", "deleted  OIDC provider "+issuer, "deleted  role of the controller "+controllerRole)
-	if got := a.made(t); len(got.Roles)+len(got.Policies)+len(got.Providers) > 0 {
+	a.runSuccessfully(t, "delete").checkOutput(t, "note     cluster sandbox: not in eu-west-1", "deleted  OIDC provider "+issuer, "deleted  role of the controller "+controllerRole)
+	if got := a.createdResources(t); len(got.Roles)+len(got.Policies)+len(got.Providers) > 0 {
 		t.Errorf("left: %+v", got)
 	}
 }

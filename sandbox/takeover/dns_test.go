@@ -11,13 +11,13 @@ import (
 // FM C19: the DNS of the cluster runs on nodes that are not there yet. The controller says what to set and is tried again, no
 // faster than the back-off of the kubelet; with the DNS of its machine it starts.
 func TestFM_C19_NoClusterDNS(t *testing.T) {
-	fresh(t)
+	freshCluster(t)
 	defer sandbox.CutDNS()()
-	typed(t, strings.ReplaceAll(install, "--wait", "")+"--set replicas=1")
+	runLine(t, strings.ReplaceAll(install, "--wait", "")+"--set replicas=1")
 	pods := func() []corev1.Pod {
 		return list(t, &corev1.PodList{}, client.InNamespace(namespace), client.MatchingLabels{"app.kubernetes.io/name": "karpenter"}).Items
 	}
-	await(t, "it waits for its next try", func() (bool, string) {
+	waitUntil(t, "it waits for its next try", func() (bool, string) {
 		for _, p := range pods() {
 			for _, s := range p.Status.ContainerStatuses {
 				if s.State.Waiting != nil && s.State.Waiting.Reason == "CrashLoopBackOff" && s.RestartCount > 0 {
@@ -27,15 +27,15 @@ func TestFM_C19_NoClusterDNS(t *testing.T) {
 		}
 		return false, ""
 	})
-	out := typed(t, "kubectl logs -p -n $NAMESPACE -l app.kubernetes.io/name=karpenter --tail=-1")
+	out := runLine(t, "kubectl logs -p -n $NAMESPACE -l app.kubernetes.io/name=karpenter --tail=-1")
 	for _, want := range []string{"the name aws.sandbox.invalid cannot be resolved", "set dnsPolicy=Default"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the log does not say %q:\n%s", want, out)
 		}
 	}
-	if now := holder(t, namespace); now != "" {
+	if now := leaseHolder(t, namespace); now != "" {
 		t.Errorf("%s leads without AWS", now)
 	}
-	typed(t, install+"--set replicas=1,dnsPolicy=Default")
-	leads(t, "the one with the DNS of its machine", isDovetail)
+	runLine(t, install+"--set replicas=1,dnsPolicy=Default")
+	waitForLeader(t, "the one with the DNS of its machine", isDovetail)
 }

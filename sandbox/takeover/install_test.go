@@ -51,10 +51,10 @@ func TestS_114_InstallAsInTheSeeds(t *testing.T) {
 	}
 	for _, namespace := range []string{"karpenter", "kube-system"} {
 		t.Run(namespace, func(t *testing.T) {
-			bare(t)
+			bareCluster(t)
 			here := func(line string) string {
 				t.Helper()
-				return typed(t, strings.ReplaceAll(line, "$NAMESPACE", namespace))
+				return runLine(t, strings.ReplaceAll(line, "$NAMESPACE", namespace))
 			}
 			for _, s := range []struct {
 				name, run string

@@ -52,29 +52,29 @@ func newKarpenter(t *testing.T) *karpenter {
 	parameter, err := ssm.NewFromConfig(config).GetParameter(t.Context(), &ssm.GetParameterInput{
 		Name: new("/aws/service/eks/optimized-ami/" + minor + "/amazon-linux-2023/x86_64/standard/recommended/image_id"),
 	})
-	k.must(err)
+	k.failOn(err)
 	k.image = *parameter.Parameter.Value
 	discovery := []ec2types.Filter{{Name: new("tag:karpenter.sh/discovery"), Values: []string{world.Cluster}}}
 	subnets, err := k.ec2.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{Filters: discovery})
-	k.must(err)
+	k.failOn(err)
 	k.subnets = subnets.Subnets
 	groups, err := k.ec2.DescribeSecurityGroups(t.Context(), &ec2.DescribeSecurityGroupsInput{Filters: discovery})
-	k.must(err)
+	k.failOn(err)
 	for _, g := range groups.SecurityGroups {
 		k.groups = append(k.groups, *g.GroupId)
 	}
 	return k
 }
 
-// in is the same in another test.
-func (k *karpenter) in(t *testing.T) *karpenter {
+// forTest is the same in another test.
+func (k *karpenter) forTest(t *testing.T) *karpenter {
 	t.Helper()
 	other := *k
 	other.T = t
 	return &other
 }
 
-func (k *karpenter) must(err error) {
+func (k *karpenter) failOn(err error) {
 	k.Helper()
 	if err != nil {
 		k.Fatal(err)
@@ -87,11 +87,11 @@ type release struct {
 	legacyProfile       bool   // one profile for a class, with a name that follows from it, at the root
 }
 
-// class makes an EC2NodeClass with its instance profile.
-func (k *karpenter) class(name string, r release) *awsv1.EC2NodeClass {
+// createClass makes an EC2NodeClass with its instance profile.
+func (k *karpenter) createClass(name string, r release) *awsv1.EC2NodeClass {
 	k.Helper()
 	c := &awsv1.EC2NodeClass{}
-	k.must(yaml.UnmarshalStrict([]byte(`
+	k.failOn(yaml.UnmarshalStrict([]byte(`
 spec:
   role: KarpenterNodeRole-sandbox
   amiSelectorTerms: [{alias: al2023@latest}]
@@ -101,8 +101,8 @@ spec:
   tags: {Team: shop}`), c))
 	c.Name, c.Finalizers = name, []string{"karpenter.k8s.aws/termination"}
 	c.Annotations = map[string]string{"karpenter.k8s.aws/ec2nodeclass-hash": "8318284953426087393", "karpenter.k8s.aws/ec2nodeclass-hash-version": r.classHash}
-	k.must(kube.Create(k.Context(), c))
-	c.Status.InstanceProfile = k.profile(c, r)
+	k.failOn(kube.Create(k.Context(), c))
+	c.Status.InstanceProfile = k.createProfile(c, r)
 	for _, s := range k.subnets {
 		c.Status.Subnets = append(c.Status.Subnets, awsv1.Subnet{ID: *s.SubnetId, Zone: *s.AvailabilityZone, ZoneID: *s.AvailabilityZoneId})
 	}
@@ -110,18 +110,18 @@ spec:
 		c.Status.SecurityGroups = append(c.Status.SecurityGroups, awsv1.SecurityGroup{ID: g})
 	}
 	for _, kind := range []string{"AMIsReady", "SubnetsReady", "SecurityGroupsReady", "InstanceProfileReady", "ValidationSucceeded", "Ready"} {
-		c.Status.Conditions = append(c.Status.Conditions, k.condition(kind, c.Generation))
+		c.Status.Conditions = append(c.Status.Conditions, k.trueCondition(kind, c.Generation))
 	}
-	k.must(kube.Status().Update(k.Context(), c))
+	k.failOn(kube.Status().Update(k.Context(), c))
 	return c
 }
 
-func (k *karpenter) condition(kind string, generation int64) metav1.Condition {
+func (k *karpenter) trueCondition(kind string, generation int64) metav1.Condition {
 	return metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: kind, ObservedGeneration: generation, LastTransitionTime: metav1.Now()}
 }
 
-// profile makes the instance profile of a class.
-func (k *karpenter) profile(c *awsv1.EC2NodeClass, r release) string {
+// createProfile makes the instance profile of a class.
+func (k *karpenter) createProfile(c *awsv1.EC2NodeClass, r release) string {
 	k.Helper()
 	name, path := world.Cluster+"_17285049563254109761", "/karpenter/"+world.Region+"/"+world.Cluster+"/"+string(c.UID)+"/"
 	if r.legacyProfile {
@@ -136,9 +136,9 @@ func (k *karpenter) profile(c *awsv1.EC2NodeClass, r release) string {
 		tags = append(tags, iamtypes.Tag{Key: &key, Value: &value})
 	}
 	_, err := k.iam.CreateInstanceProfile(k.Context(), &iam.CreateInstanceProfileInput{InstanceProfileName: &name, Path: &path, Tags: tags})
-	k.must(err)
+	k.failOn(err)
 	_, err = k.iam.AddRoleToInstanceProfile(k.Context(), &iam.AddRoleToInstanceProfileInput{InstanceProfileName: &name, RoleName: &c.Spec.Role})
-	k.must(err)
+	k.failOn(err)
 	return name
 }
 
@@ -146,16 +146,16 @@ func (k *karpenter) profile(c *awsv1.EC2NodeClass, r release) string {
 func (k *karpenter) pool(name, class string, r release, text string) *karpv1.NodePool {
 	k.Helper()
 	p := &karpv1.NodePool{}
-	k.must(yaml.UnmarshalStrict([]byte(text), &p.Spec))
+	k.failOn(yaml.UnmarshalStrict([]byte(text), &p.Spec))
 	p.Name = name
 	p.Annotations = map[string]string{"karpenter.sh/nodepool-hash": "3021884237462019932", "karpenter.sh/nodepool-hash-version": r.poolHash}
 	p.Spec.Template.Spec.NodeClassRef = karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: class}
 	p.Spec.Template.Spec.ExpireAfter = "720h"
-	k.must(kube.Create(k.Context(), p))
+	k.failOn(kube.Create(k.Context(), p))
 	for _, kind := range []string{"ValidationSucceeded", "NodeClassReady", "Ready"} {
-		p.Status.Conditions = append(p.Status.Conditions, k.condition(kind, p.Generation))
+		p.Status.Conditions = append(p.Status.Conditions, k.trueCondition(kind, p.Generation))
 	}
-	k.must(kube.Status().Update(k.Context(), p))
+	k.failOn(kube.Status().Update(k.Context(), p))
 	return p
 }
 
@@ -171,8 +171,8 @@ func tags(pool *karpv1.NodePool) []ec2types.Tag {
 	return out
 }
 
-// template makes a launch template of a class for a pool, under a name with a number.
-func (k *karpenter) template(number string, pool *karpv1.NodePool, class *awsv1.EC2NodeClass, capacityType string) string {
+// createTemplate makes a launch template of a class for a pool, under a name with a number.
+func (k *karpenter) createTemplate(number string, pool *karpv1.NodePool, class *awsv1.EC2NodeClass, capacityType string) string {
 	k.Helper()
 	name := "karpenter.k8s.aws/" + number
 	userData := "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"//\"\n\n--//\nContent-Type: application/node.eks.aws\n\n" +
@@ -201,7 +201,7 @@ spec:
 		},
 		TagSpecifications: []ec2types.TagSpecification{{ResourceType: "launch-template", Tags: tags(pool)}},
 	})
-	k.must(err)
+	k.failOn(err)
 	return name
 }
 
@@ -217,7 +217,7 @@ func (k *karpenter) launch(template string, pool *karpv1.NodePool, instanceType,
 		}},
 		TagSpecifications: []ec2types.TagSpecification{{ResourceType: "instance", Tags: tags(pool)}, {ResourceType: "volume", Tags: tags(pool)}, {ResourceType: "fleet", Tags: tags(pool)}},
 	})
-	k.must(err)
+	k.failOn(err)
 	if len(out.Instances) == 0 {
 		k.Fatalf("no instance of %s: %+v", instanceType, out.Errors)
 	}
@@ -260,18 +260,18 @@ func (k *karpenter) claim(pool *karpv1.NodePool, class *awsv1.EC2NodeClass, m ma
 	if m.change != nil {
 		m.change(c)
 	}
-	k.must(kube.Create(k.Context(), c))
+	k.failOn(kube.Create(k.Context(), c))
 	c.Status.ProviderID, c.Status.ImageID = "aws:///"+i.Zone+"/"+i.ID, i.ImageID
-	c.Status.Conditions = []metav1.Condition{k.condition("Launched", 1)}
+	c.Status.Conditions = []metav1.Condition{k.trueCondition("Launched", 1)}
 	if m.joined {
 		k.join(c, i)
 	}
 	if m.drift != "" {
-		drifted := k.condition("Drifted", 1)
+		drifted := k.trueCondition("Drifted", 1)
 		drifted.Reason = m.drift
 		c.Status.Conditions = append(c.Status.Conditions, drifted)
 	}
-	k.must(kube.Status().Update(k.Context(), c))
+	k.failOn(kube.Status().Update(k.Context(), c))
 	return c
 }
 
@@ -279,7 +279,7 @@ func (k *karpenter) claim(pool *karpv1.NodePool, class *awsv1.EC2NodeClass, m ma
 func (k *karpenter) join(c *karpv1.NodeClaim, i awsemu.InstanceView) {
 	k.Helper()
 	n := &corev1.Node{}
-	await(k.T, "the Node of "+c.Name+" is ready", func() (bool, string) {
+	waitUntil(k.T, "the Node of "+c.Name+" is ready", func() (bool, string) {
 		if err := kube.Get(k.Context(), client.ObjectKey{Name: i.PrivateDNS}, n); err != nil {
 			return false, err.Error() + sandbox.Nodes.Why(i.ID)
 		}
@@ -299,27 +299,27 @@ func (k *karpenter) join(c *karpv1.NodeClaim, i awsemu.InstanceView) {
 		n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == "karpenter.sh/unregistered" })
 		err := kube.Update(k.Context(), n)
 		if !apierrors.IsConflict(err) {
-			k.must(err)
+			k.failOn(err)
 			break
 		}
-		k.must(kube.Get(k.Context(), client.ObjectKeyFromObject(n), n))
+		k.failOn(kube.Get(k.Context(), client.ObjectKeyFromObject(n), n))
 	}
 	for _, t := range []ec2types.Tag{{Key: new("Name"), Value: &n.Name}, {Key: new("karpenter.sh/nodeclaim"), Value: &c.Name}} {
 		_, err := k.ec2.CreateTags(k.Context(), &ec2.CreateTagsInput{Resources: []string{i.ID}, Tags: []ec2types.Tag{t}})
-		k.must(err)
+		k.failOn(err)
 	}
 	c.Status.NodeName, c.Status.Capacity, c.Status.Allocatable = n.Name, n.Status.Capacity, n.Status.Allocatable
 	c.Status.LastPodEventTime = metav1.Now()
 	for _, kind := range []string{"Registered", "Initialized", "Ready"} {
-		c.Status.Conditions = append(c.Status.Conditions, k.condition(kind, 1))
+		c.Status.Conditions = append(c.Status.Conditions, k.trueCondition(kind, 1))
 	}
 }
 
-// profiles are the names of all instance profiles.
-func (k *karpenter) profiles() []string {
+// profileNames are the names of all instance profiles.
+func (k *karpenter) profileNames() []string {
 	k.Helper()
 	out, err := k.iam.ListInstanceProfiles(context.WithoutCancel(k.Context()), &iam.ListInstanceProfilesInput{})
-	k.must(err)
+	k.failOn(err)
 	var names []string
 	for _, p := range out.InstanceProfiles {
 		names = append(names, *p.InstanceProfileName)
@@ -328,11 +328,11 @@ func (k *karpenter) profiles() []string {
 	return names
 }
 
-// templates are the names of all launch templates.
-func (k *karpenter) templates() []string {
+// templateNames are the names of all launch templates.
+func (k *karpenter) templateNames() []string {
 	k.Helper()
 	out, err := k.ec2.DescribeLaunchTemplates(context.WithoutCancel(k.Context()), &ec2.DescribeLaunchTemplatesInput{})
-	k.must(err)
+	k.failOn(err)
 	var names []string
 	for _, l := range out.LaunchTemplates {
 		names = append(names, *l.LaunchTemplateName)

@@ -15,8 +15,8 @@ import (
 
 const leaseName = "karpenter-leader-election"
 
-// holder is who has the lease; empty if nobody does.
-func holder(t *testing.T, namespace string) string {
+// leaseHolder is who has the lease; empty if nobody does.
+func leaseHolder(t *testing.T, namespace string) string {
 	t.Helper()
 	lease := &coordinationv1.Lease{}
 	if err := kube.Get(context.WithoutCancel(t.Context()), client.ObjectKey{Namespace: namespace, Name: leaseName}, lease); err != nil || lease.Spec.HolderIdentity == nil {
@@ -25,12 +25,12 @@ func holder(t *testing.T, namespace string) string {
 	return *lease.Spec.HolderIdentity
 }
 
-// leads waits until somebody leads who is fit, and returns who. Pods are processes of one machine here, and have its name.
-func leads(t *testing.T, what string, fits func(holder string) bool) string {
+// waitForLeader waits until somebody leads who is fit, and returns who. Pods are processes of one machine here, and have its name.
+func waitForLeader(t *testing.T, what string, fits func(holder string) bool) string {
 	t.Helper()
 	var now string
-	await(t, what+" leads", func() (bool, string) {
-		now = holder(t, namespace)
+	waitUntil(t, what+" leads", func() (bool, string) {
+		now = leaseHolder(t, namespace)
 		return now != "" && fits(now), "the holder is " + now
 	})
 	return now

@@ -100,27 +100,27 @@ func prepareShell(bin string) error {
 	return nil
 }
 
-// typed runs a line of bash as users type it, and returns what it prints.
-func typed(t *testing.T, line string) string {
+// runLine runs a line of bash as users type it, and returns what it prints.
+func runLine(t *testing.T, line string) string {
 	t.Helper()
-	out, err := try(t, line)
+	out, err := tryLine(t, line)
 	if err != nil {
 		t.Fatalf("$ %s\n%v\n%s", line, err, out)
 	}
 	return out
 }
 
-// refused runs a line that must fail, and returns what it says.
-func refused(t *testing.T, line string) string {
+// runFailingLine runs a line that must fail, and returns what it says.
+func runFailingLine(t *testing.T, line string) string {
 	t.Helper()
-	out, err := try(t, line)
+	out, err := tryLine(t, line)
 	if err == nil {
 		t.Fatalf("$ %s\ndoes not fail:\n%s", line, out)
 	}
 	return out
 }
 
-func try(t *testing.T, line string) (string, error) {
+func tryLine(t *testing.T, line string) (string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
 	defer cancel()
@@ -139,8 +139,8 @@ func needAWS(t *testing.T) {
 	}
 }
 
-// await looks again and again until what it requests holds. The function says how it is now.
-func await(t *testing.T, what string, holds func() (ok bool, now string)) {
+// waitUntil looks again and again until what it requests holds. The function says how it is now.
+func waitUntil(t *testing.T, what string, holds func() (ok bool, now string)) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
 	for {
@@ -155,8 +155,8 @@ func await(t *testing.T, what string, holds func() (ok bool, now string)) {
 	}
 }
 
-// stays looks again and again for a while, and fails if something stops to be so.
-func stays(t *testing.T, d time.Duration, what string, is func() (ok bool, now string)) {
+// checkStays looks again and again for a while, and fails if something stops to be so.
+func checkStays(t *testing.T, d time.Duration, what string, is func() (ok bool, now string)) {
 	t.Helper()
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(500 * time.Millisecond) {
 		if ok, now := is(); !ok {
@@ -174,8 +174,8 @@ func list[L client.ObjectList](t *testing.T, into L, opts ...client.ListOption) 
 	return into
 }
 
-// steps runs parts of a test in order, and stops at the first that fails: those that follow need it.
-func steps(t *testing.T, list []step) {
+// runSteps runs parts of a test in order, and stops at the first that fails: those that follow need it.
+func runSteps(t *testing.T, list []step) {
 	t.Helper()
 	for _, s := range list {
 		if !t.Run(s.name, s.run) {

@@ -42,8 +42,8 @@ spec:
 ---`, name, consolidateAfter)
 }
 
-// launched are the instances that were ever launched for a pool.
-func launched(pool string) (ids []string) {
+// launchedInstances are the instances that were ever launched for a pool.
+func launchedInstances(pool string) (ids []string) {
 	for _, i := range sandbox.AWS.Instances() {
 		if i.Tags[karpv1.LabelNodePool] == pool {
 			ids = append(ids, i.ID+" "+i.State)
@@ -55,19 +55,19 @@ func launched(pool string) (ids []string) {
 // A rolling update of the chart: at no moment two controllers lead, the one that goes gives the lease back, and whatever is
 // requested meanwhile is done once.
 func TestRollingUpdate(t *testing.T) {
-	fresh(t)
-	typed(t, install)
-	first := leads(t, "Dovetail", isDovetail)
+	freshCluster(t)
+	runLine(t, install)
+	first := waitForLeader(t, "Dovetail", isDovetail)
 	lease := followLease(t)
 	apply(t, onePerNode("rolling", "Never"))
-	apply(t, workload("rolling", "rolling", 1))
+	apply(t, workloadYAML("rolling", "rolling", 1))
 	for i := range 3 {
-		typed(t, fmt.Sprintf("helm upgrade karpenter $CHARTS/karpenter -n $NAMESPACE --reuse-values --set-string podAnnotations.round=%d", i))
-		typed(t, fmt.Sprintf("kubectl scale deployment rolling --replicas=%d", i+2))
-		typed(t, "kubectl rollout status deployment karpenter -n $NAMESPACE --timeout=240s")
+		runLine(t, fmt.Sprintf("helm upgrade karpenter $CHARTS/karpenter -n $NAMESPACE --reuse-values --set-string podAnnotations.round=%d", i))
+		runLine(t, fmt.Sprintf("kubectl scale deployment rolling --replicas=%d", i+2))
+		runLine(t, "kubectl rollout status deployment karpenter -n $NAMESPACE --timeout=240s")
 	}
-	running(t, "rolling", 4)
-	if ids := launched("rolling"); len(ids) != 4 {
+	waitForRunningPods(t, "rolling", 4)
+	if ids := launchedInstances("rolling"); len(ids) != 4 {
 		t.Errorf("instances %v for four pods", ids)
 	}
 	all := lease.handedOver(t)
@@ -79,11 +79,11 @@ func TestRollingUpdate(t *testing.T) {
 // FM C16: one node for controllers is left, so that the new replica of an update has no place. The old one leads on, without
 // an outage; when there is room, the update goes on.
 func TestFM_C16_TheNewReplicaHasNoPlace(t *testing.T) {
-	fresh(t)
-	typed(t, install)
-	t.Cleanup(func() { typed(t, "kubectl uncordon bootstrap-2.eu-west-1.compute.internal") })
-	typed(t, "kubectl cordon bootstrap-2.eu-west-1.compute.internal")
-	typed(t, "kubectl delete pods -n $NAMESPACE -l app.kubernetes.io/name=karpenter --field-selector spec.nodeName=bootstrap-2.eu-west-1.compute.internal")
+	freshCluster(t)
+	runLine(t, install)
+	t.Cleanup(func() { runLine(t, "kubectl uncordon bootstrap-2.eu-west-1.compute.internal") })
+	runLine(t, "kubectl cordon bootstrap-2.eu-west-1.compute.internal")
+	runLine(t, "kubectl delete pods -n $NAMESPACE -l app.kubernetes.io/name=karpenter --field-selector spec.nodeName=bootstrap-2.eu-west-1.compute.internal")
 	replicas := func() (running, pending int) {
 		for _, p := range list(t, &corev1.PodList{}, client.InNamespace(namespace), client.MatchingLabels{"app.kubernetes.io/name": "karpenter"}).Items {
 			switch {
@@ -95,49 +95,49 @@ func TestFM_C16_TheNewReplicaHasNoPlace(t *testing.T) {
 		}
 		return running, pending
 	}
-	await(t, "one replica runs and leads, one has no place", func() (bool, string) {
+	waitUntil(t, "one replica runs and leads, one has no place", func() (bool, string) {
 		running, pending := replicas()
-		return running == 1 && pending == 1 && holder(t, namespace) != "", fmt.Sprint(running, pending)
+		return running == 1 && pending == 1 && leaseHolder(t, namespace) != "", fmt.Sprint(running, pending)
 	})
-	leader := leads(t, "the one that is left", isDovetail)
+	leader := waitForLeader(t, "the one that is left", isDovetail)
 	lease := followLease(t)
-	typed(t, "helm upgrade karpenter $CHARTS/karpenter -n $NAMESPACE --reuse-values --set-string podAnnotations.round=next")
-	await(t, "all new replicas wait for a place", func() (bool, string) {
+	runLine(t, "helm upgrade karpenter $CHARTS/karpenter -n $NAMESPACE --reuse-values --set-string podAnnotations.round=next")
+	waitUntil(t, "all new replicas wait for a place", func() (bool, string) {
 		running, pending := replicas()
 		return running == 1 && pending == 2, fmt.Sprint(running, pending)
 	})
 	apply(t, onePerNode("tight", "Never"))
-	apply(t, workload("tight", "tight", 1))
-	running(t, "tight", 1)
-	stays(t, 20*time.Second, "the old replica leads", func() (bool, string) {
-		now := holder(t, namespace)
+	apply(t, workloadYAML("tight", "tight", 1))
+	waitForRunningPods(t, "tight", 1)
+	checkStays(t, 20*time.Second, "the old replica leads", func() (bool, string) {
+		now := leaseHolder(t, namespace)
 		return now == leader, now
 	})
-	typed(t, "kubectl uncordon bootstrap-2.eu-west-1.compute.internal")
-	typed(t, "kubectl rollout status deployment karpenter -n $NAMESPACE --timeout=240s")
-	leads(t, "a new replica", func(now string) bool { return isDovetail(now) && now != leader })
+	runLine(t, "kubectl uncordon bootstrap-2.eu-west-1.compute.internal")
+	runLine(t, "kubectl rollout status deployment karpenter -n $NAMESPACE --timeout=240s")
+	waitForLeader(t, "a new replica", func(now string) bool { return isDovetail(now) && now != leader })
 	lease.handedOver(t)
 }
 
 // FM C11, LC-60: a second release in another namespace does nothing beside the first one, and says why; when the first one
 // is scaled down, it leads.
 func TestFM_C11_ASecondRelease(t *testing.T) {
-	fresh(t)
-	typed(t, install+"--set replicas=1")
+	freshCluster(t)
+	runLine(t, install+"--set replicas=1")
 	// Helm does not wait for a replica that the update strategy may remove.
-	typed(t, "kubectl wait deployment/karpenter -n $NAMESPACE --for=jsonpath='{.status.readyReplicas}'=1 --timeout=240s")
-	if out := refused(t, "helm install karpenter $CHARTS/karpenter -n karpenter --create-namespace --set settings.clusterName=$CLUSTER_NAME"); !strings.Contains(out, "invalid ownership metadata") {
+	runLine(t, "kubectl wait deployment/karpenter -n $NAMESPACE --for=jsonpath='{.status.readyReplicas}'=1 --timeout=240s")
+	if out := runFailingLine(t, "helm install karpenter $CHARTS/karpenter -n karpenter --create-namespace --set settings.clusterName=$CLUSTER_NAME"); !strings.Contains(out, "invalid ownership metadata") {
 		t.Error(out)
 	}
-	typed(t, "helm install second $CHARTS/karpenter -n karpenter --create-namespace --set settings.clusterName=$CLUSTER_NAME,replicas=1")
+	runLine(t, "helm install second $CHARTS/karpenter -n karpenter --create-namespace --set settings.clusterName=$CLUSTER_NAME,replicas=1")
 	const logs = "kubectl logs -n karpenter -l app.kubernetes.io/name=karpenter --tail=-1; kubectl logs -p -n karpenter -l app.kubernetes.io/name=karpenter --tail=-1"
-	await(t, "it says what leads already", func() (bool, string) {
-		out, _ := try(t, logs)
+	waitUntil(t, "it says what leads already", func() (bool, string) {
+		out, _ := tryLine(t, logs)
 		return strings.Contains(out, "another controller leads: Deployment karpenter in namespace kube-system has 1 ready replicas"), out
 	})
-	if now := holder(t, "karpenter"); now != "" {
+	if now := leaseHolder(t, "karpenter"); now != "" {
 		t.Errorf("%s leads in the second namespace", now)
 	}
-	typed(t, "kubectl scale deployment karpenter -n kube-system --replicas=0")
-	await(t, "the second one leads", func() (bool, string) { return holder(t, "karpenter") != "", "nobody does" })
+	runLine(t, "kubectl scale deployment karpenter -n kube-system --replicas=0")
+	waitUntil(t, "the second one leads", func() (bool, string) { return leaseHolder(t, "karpenter") != "", "nobody does" })
 }

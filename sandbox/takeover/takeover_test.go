@@ -52,8 +52,8 @@ template:
 disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: Never, budgets: [{nodes: "0"}]}`
 )
 
-// workload fills a node of a pool with one pod each.
-func workload(name, pool string, replicas int) string {
+// workloadYAML fills a node of a pool with one pod each.
+func workloadYAML(name, pool string, replicas int) string {
 	return fmt.Sprintf(`
 apiVersion: apps/v1
 kind: Deployment
@@ -75,13 +75,13 @@ spec:
 // apply is kubectl apply.
 func apply(t *testing.T, manifest string) {
 	t.Helper()
-	typed(t, "kubectl apply -f - <<'EOF'\n"+manifest+"\nEOF")
+	runLine(t, "kubectl apply -f - <<'EOF'\n"+manifest+"\nEOF")
 }
 
-// running waits until so many pods of a Deployment run, and no other.
-func running(t *testing.T, app string, n int) {
+// waitForRunningPods waits until so many pods of a Deployment run, and no other.
+func waitForRunningPods(t *testing.T, app string, n int) {
 	t.Helper()
-	await(t, fmt.Sprintf("%d pods of %s run", n, app), func() (bool, string) {
+	waitUntil(t, fmt.Sprintf("%d pods of %s run", n, app), func() (bool, string) {
 		up, all := 0, list(t, &corev1.PodList{}, client.InNamespace("default"), client.MatchingLabels{"app": app}).Items
 		for _, p := range all {
 			if p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
@@ -92,8 +92,8 @@ func running(t *testing.T, app string, n int) {
 	})
 }
 
-// scene is the cluster on its way from one controller to the other and back.
-type scene struct {
+// takeoverRun is the cluster on its way from one controller to the other and back.
+type takeoverRun struct {
 	karpenter *karpenter
 	claims    map[string]*karpv1.NodeClaim
 	lease     *holders
@@ -104,42 +104,42 @@ type scene struct {
 // TestTakeOver is decision 1: a user swaps the controller in place with helm upgrade and back, and no node is replaced by
 // the swap (install.md 1, 5 and 13; FM C09, FM C10, FM C11, FM C15, LC-59, LC-60, LC-61).
 func TestTakeOver(t *testing.T) {
-	s := &scene{karpenter: fresh(t), lease: followLease(t)}
-	steps(t, []step{
+	s := &takeoverRun{karpenter: freshCluster(t), lease: followLease(t)}
+	runSteps(t, []step{
 		{"a release laid out like Karpenter's", s.releaseOfKarpenter},
-		{"what Karpenter leaves", s.leavings},
-		{"Helm takes the CRDs over", s.crds},
+		{"what Karpenter leaves", s.checkLeftovers},
+		{"Helm takes the CRDs over", s.checkCRDs},
 		{"C15: --reuse-values keeps the image, and is refused", s.reuseValues},
 		{"C11: the new pods wait for the lease, and take over", s.swap},
-		{"C09: hashes are stamped anew, and what was under way is finished", s.adopted},
-		{"C09: an hour in which nothing happens", s.hour},
+		{"C09: hashes are stamped anew, and what was under way is finished", s.checkAdopted},
+		{"C09: an hour in which nothing happens", s.passAnHour},
 		{"a pod gets a node", s.newNode},
-		{"C10: helm rollback gives back", s.rollback},
-		{"forward again", s.again},
+		{"C10: helm rollback gives back", s.rollBack},
+		{"forward again", s.installAgain},
 		{"C10: helm upgrade to the chart of Karpenter gives back", s.upgradeBack},
-		{"and once more", s.again},
+		{"and once more", s.installAgain},
 	})
 }
 
-func (s *scene) releaseOfKarpenter(t *testing.T) {
+func (s *takeoverRun) releaseOfKarpenter(t *testing.T) {
 	t.Helper()
-	out := typed(t, "helm install karpenter reference/karpenter -n $NAMESPACE --set settings.clusterName=$CLUSTER_NAME,settings.interruptionQueue=$INTERRUPTION_QUEUE --set controller.resources.requests.cpu=100m --wait")
+	out := runLine(t, "helm install karpenter reference/karpenter -n $NAMESPACE --set settings.clusterName=$CLUSTER_NAME,settings.interruptionQueue=$INTERRUPTION_QUEUE --set controller.resources.requests.cpu=100m --wait")
 	if !strings.Contains(out, "STATUS: deployed") {
 		t.Error(out)
 	}
-	leads(t, "the one that was there before", isPredecessor)
+	waitForLeader(t, "the one that was there before", isPredecessor)
 }
 
-func (s *scene) leavings(t *testing.T) {
+func (s *takeoverRun) checkLeftovers(t *testing.T) {
 	t.Helper()
-	k := s.karpenter.in(t)
+	k := s.karpenter.forTest(t)
 	s.claims = map[string]*karpv1.NodeClaim{}
 	newest, oldest := release{poolHash: "v3", classHash: "v6"}, release{poolHash: "v3", classHash: "v3", legacyProfile: true}
-	current, old := k.class("default", newest), k.class("old", oldest)
+	current, old := k.createClass("default", newest), k.createClass("old", oldest)
 	general, batch, frozen := k.pool("general", "default", newest, generalPool), k.pool("batch", "old", oldest, batchPool), k.pool("frozen", "default", newest, frozenPool)
-	onDemand := k.template("13894205219398345687", general, current, "on-demand")
-	spot := k.template("9215437712938475610", batch, old, "spot")
-	iced := k.template("2938475610921543771", frozen, current, "on-demand")
+	onDemand := k.createTemplate("13894205219398345687", general, current, "on-demand")
+	spot := k.createTemplate("9215437712938475610", batch, old, "spot")
+	iced := k.createTemplate("2938475610921543771", frozen, current, "on-demand")
 	add := func(pool *karpv1.NodePool, class *awsv1.EC2NodeClass, m machine) {
 		s.claims[m.name] = k.claim(pool, class, m)
 	}
@@ -160,10 +160,10 @@ func (s *scene) leavings(t *testing.T) {
 	}})
 	add(frozen, current, machine{name: "leaving", instanceType: "m5.large", capacityType: "on-demand", template: iced, joined: true})
 	add(frozen, current, machine{name: "launched", instanceType: "m5.large", capacityType: "on-demand", template: iced})
-	apply(t, workload("general", "general", 2)+"---"+workload("batch", "batch", 1)+"---"+workload("frozen", "frozen", 1))
-	running(t, "general", 2)
-	running(t, "batch", 1)
-	running(t, "frozen", 1)
+	apply(t, workloadYAML("general", "general", 2)+"---"+workloadYAML("batch", "batch", 1)+"---"+workloadYAML("frozen", "frozen", 1))
+	waitForRunningPods(t, "general", 2)
+	waitForRunningPods(t, "batch", 1)
+	waitForRunningPods(t, "frozen", 1)
 	// Somebody else's, which only look alike.
 	if _, err := k.ec2.CreateLaunchTemplate(t.Context(), foreignTemplate()); err != nil {
 		t.Fatal(err)
@@ -171,29 +171,29 @@ func (s *scene) leavings(t *testing.T) {
 	if err := kube.Delete(t.Context(), s.claims["leaving"]); err != nil {
 		t.Fatal(err)
 	}
-	older(t, 2*time.Hour)
+	backdateObjects(t, 2*time.Hour)
 	s.was = s.state(t)
 }
 
-func (s *scene) crds(t *testing.T) {
+func (s *takeoverRun) checkCRDs(t *testing.T) {
 	t.Helper()
-	if out := refused(t, "helm upgrade --install karpenter-crd $CHARTS/karpenter-crd -n $NAMESPACE"); !strings.Contains(out, "invalid ownership metadata") {
+	if out := runFailingLine(t, "helm upgrade --install karpenter-crd $CHARTS/karpenter-crd -n $NAMESPACE"); !strings.Contains(out, "invalid ownership metadata") {
 		t.Error(out)
 	}
-	typed(t, `kubectl label crd nodepools.karpenter.sh nodeclaims.karpenter.sh ec2nodeclasses.karpenter.k8s.aws nodeoverlays.karpenter.sh capacitybuffers.autoscaling.x-k8s.io app.kubernetes.io/managed-by=Helm --overwrite
+	runLine(t, `kubectl label crd nodepools.karpenter.sh nodeclaims.karpenter.sh ec2nodeclasses.karpenter.k8s.aws nodeoverlays.karpenter.sh capacitybuffers.autoscaling.x-k8s.io app.kubernetes.io/managed-by=Helm --overwrite
 kubectl annotate crd nodepools.karpenter.sh nodeclaims.karpenter.sh ec2nodeclasses.karpenter.k8s.aws nodeoverlays.karpenter.sh capacitybuffers.autoscaling.x-k8s.io --overwrite \
   meta.helm.sh/release-name=karpenter-crd meta.helm.sh/release-namespace="$NAMESPACE"
 helm upgrade --install karpenter-crd $CHARTS/karpenter-crd -n $NAMESPACE`)
 }
 
 // reuseValues is the hazard of install.md 1: users' values and the old defaults are one for Helm then.
-func (s *scene) reuseValues(t *testing.T) {
+func (s *takeoverRun) reuseValues(t *testing.T) {
 	t.Helper()
-	out := refused(t, "helm upgrade karpenter $CHARTS/karpenter -n $NAMESPACE --reuse-values")
+	out := runFailingLine(t, "helm upgrade karpenter $CHARTS/karpenter -n $NAMESPACE --reuse-values")
 	if !strings.Contains(out, "--reuse-values has kept it") || !strings.Contains(out, "--reset-then-reuse-values") {
 		t.Errorf("the fix is not told:\n%s", out)
 	}
-	if now := holder(t, namespace); !isPredecessor(now) {
+	if now := leaseHolder(t, namespace); !isPredecessor(now) {
 		t.Errorf("%s leads after an upgrade that was refused", now)
 	}
 }
@@ -201,12 +201,12 @@ func (s *scene) reuseValues(t *testing.T) {
 const swapCommand = `helm upgrade karpenter $CHARTS/karpenter -n $NAMESPACE --reset-then-reuse-values \
   --set controller.image.repository=ghcr.io/dovetail-sh/dovetail --set controller.image.tag= --set controller.image.digest= --wait`
 
-func (s *scene) swap(t *testing.T) {
+func (s *takeoverRun) swap(t *testing.T) {
 	t.Helper()
 	s.calls = recordCalls(t)
-	typed(t, swapCommand)
-	leads(t, "Dovetail", isDovetail)
-	if values := typed(t, "helm get values karpenter -n $NAMESPACE"); !strings.Contains(values, "clusterName: sandbox") || !strings.Contains(values, "cpu: 100m") {
+	runLine(t, swapCommand)
+	waitForLeader(t, "Dovetail", isDovetail)
+	if values := runLine(t, "helm get values karpenter -n $NAMESPACE"); !strings.Contains(values, "clusterName: sandbox") || !strings.Contains(values, "cpu: 100m") {
 		t.Errorf("values of the user are lost:\n%s", values)
 	}
 	s.handedOver(t)
@@ -214,15 +214,15 @@ func (s *scene) swap(t *testing.T) {
 
 // handedOver looks at who led until now: predecessors and then Dovetail, or the other way round, each of whom gave the
 // lease back before the next one took it.
-func (s *scene) handedOver(t *testing.T) {
+func (s *takeoverRun) handedOver(t *testing.T) {
 	t.Helper()
 	s.lease.handedOver(t)
 }
 
-func (s *scene) adopted(t *testing.T) {
+func (s *takeoverRun) checkAdopted(t *testing.T) {
 	t.Helper()
 	stamped := map[string]string{karpv1.AnnotationNodePoolHashVersion: drift.PoolHashVersion, awsv1.AnnotationNodeClassHashVersion: classhash.Version}
-	await(t, "all claims, pools and classes carry hashes of Dovetail", func() (bool, string) {
+	waitUntil(t, "all claims, pools and classes carry hashes of Dovetail", func() (bool, string) {
 		for _, c := range list(t, &karpv1.NodeClaimList{}).Items {
 			for key, want := range stamped {
 				if c.DeletionTimestamp == nil && c.Annotations[key] != want {
@@ -242,12 +242,12 @@ func (s *scene) adopted(t *testing.T) {
 		}
 		return true, ""
 	})
-	await(t, "the claim that was being deleted is gone, its node and instance too", func() (bool, string) {
+	waitUntil(t, "the claim that was being deleted is gone, its node and instance too", func() (bool, string) {
 		now := s.state(t)
 		id := instanceOf(s.claims["leaving"])
 		return now.claims["frozen-leaving"] == "" && now.nodes[s.claims["leaving"].Status.NodeName] == "" && now.instances[id] == "terminated", fmt.Sprint(now)
 	})
-	await(t, "the claim that was launched is ready", func() (bool, string) {
+	waitUntil(t, "the claim that was launched is ready", func() (bool, string) {
 		c := &karpv1.NodeClaim{}
 		if err := kube.Get(t.Context(), client.ObjectKeyFromObject(s.claims["launched"]), c); err != nil {
 			return false, err.Error()
@@ -264,32 +264,32 @@ func (s *scene) adopted(t *testing.T) {
 	s.was = s.state(t)
 }
 
-// hour makes everything an hour older and the leader a new one, which begins all its rounds: instances, profiles and
+// passAnHour makes everything an hour older and the leader a new one, which begins all its rounds: instances, profiles and
 // claims are collected, drift and consolidation are looked at. Nothing comes of it.
-func (s *scene) hour(t *testing.T) {
+func (s *takeoverRun) passAnHour(t *testing.T) {
 	t.Helper()
-	older(t, time.Hour)
-	leader := leads(t, "Dovetail", isDovetail)
-	typed(t, "kubectl delete pod -n $NAMESPACE -l app.kubernetes.io/name=karpenter")
-	next := leads(t, "another process", func(holder string) bool { return isDovetail(holder) && holder != leader })
-	stays(t, 45*time.Second, "all nodes, and nothing else", func() (bool, string) {
+	backdateObjects(t, time.Hour)
+	leader := waitForLeader(t, "Dovetail", isDovetail)
+	runLine(t, "kubectl delete pod -n $NAMESPACE -l app.kubernetes.io/name=karpenter")
+	next := waitForLeader(t, "another process", func(holder string) bool { return isDovetail(holder) && holder != leader })
+	checkStays(t, 45*time.Second, "all nodes, and nothing else", func() (bool, string) {
 		diff := cmp.Diff(s.was, s.state(t), cmp.AllowUnexported(state{}))
 		return diff == "", "(-before +now)\n" + diff
 	})
-	if now := leads(t, "Dovetail", isDovetail); now != next {
+	if now := waitForLeader(t, "Dovetail", isDovetail); now != next {
 		t.Errorf("%s leads, and %s did a moment ago", now, next)
 	}
 	s.calls.check(t, instanceOf(s.claims["leaving"]))
 	s.handedOver(t)
-	if left := s.karpenter.in(t).templates(); !slices.Contains(left, "mine") {
+	if left := s.karpenter.forTest(t).templateNames(); !slices.Contains(left, "mine") {
 		t.Errorf("a launch template of another cluster was deleted: %v are left", left)
 	}
 }
 
-func (s *scene) newNode(t *testing.T) {
+func (s *takeoverRun) newNode(t *testing.T) {
 	t.Helper()
-	typed(t, "kubectl scale deployment general --replicas=3")
-	running(t, "general", 3)
+	runLine(t, "kubectl scale deployment general --replicas=3")
+	waitForRunningPods(t, "general", 3)
 	now := s.state(t)
 	if len(now.claims) != len(s.was.claims)+1 || len(now.profiles) != len(s.was.profiles) {
 		t.Errorf("before %v, now %v", s.was, now)
@@ -302,27 +302,27 @@ func (s *scene) newNode(t *testing.T) {
 	s.was = now
 }
 
-func (s *scene) rollback(t *testing.T) {
+func (s *takeoverRun) rollBack(t *testing.T) {
 	t.Helper()
-	out := typed(t, "helm rollback karpenter 1 -n $NAMESPACE --wait")
+	out := runLine(t, "helm rollback karpenter 1 -n $NAMESPACE --wait")
 	if !strings.Contains(out, "Rollback was a success") {
 		t.Error(out)
 	}
 	s.givenBack(t)
 }
 
-func (s *scene) upgradeBack(t *testing.T) {
+func (s *takeoverRun) upgradeBack(t *testing.T) {
 	t.Helper()
-	typed(t, `helm upgrade karpenter reference/karpenter -n $NAMESPACE --reset-then-reuse-values \
+	runLine(t, `helm upgrade karpenter reference/karpenter -n $NAMESPACE --reset-then-reuse-values \
   --set controller.image.repository=public.ecr.aws/karpenter/controller --set controller.image.tag= --set controller.image.digest= --wait`)
 	s.givenBack(t)
 }
 
 // givenBack looks at what the other controller finds: the lease, all objects, and in a form that it reads.
-func (s *scene) givenBack(t *testing.T) {
+func (s *takeoverRun) givenBack(t *testing.T) {
 	t.Helper()
-	leads(t, "the one that was there before", isPredecessor)
-	await(t, "no pod of Dovetail is left", func() (bool, string) {
+	waitForLeader(t, "the one that was there before", isPredecessor)
+	waitUntil(t, "no pod of Dovetail is left", func() (bool, string) {
 		pods := list(t, &corev1.PodList{}, client.InNamespace(namespace), client.MatchingLabels{"app.kubernetes.io/name": "karpenter"}).Items
 		return len(pods) == 2 && !slices.ContainsFunc(pods, func(p corev1.Pod) bool { return !strings.HasPrefix(p.Spec.Containers[0].Image, before) }), fmt.Sprint(len(pods))
 	})
@@ -330,22 +330,22 @@ func (s *scene) givenBack(t *testing.T) {
 		t.Errorf("the way back changed (-before +now):\n%s", diff)
 	}
 	s.handedOver(t)
-	strict(t)
+	checkStrictForms(t)
 }
 
-func (s *scene) again(t *testing.T) {
+func (s *takeoverRun) installAgain(t *testing.T) {
 	t.Helper()
-	typed(t, swapCommand)
-	leads(t, "Dovetail", isDovetail)
+	runLine(t, swapCommand)
+	waitForLeader(t, "Dovetail", isDovetail)
 	s.handedOver(t)
-	stays(t, 15*time.Second, "all nodes, and nothing else", func() (bool, string) {
+	checkStays(t, 15*time.Second, "all nodes, and nothing else", func() (bool, string) {
 		diff := cmp.Diff(s.was, s.state(t), cmp.AllowUnexported(state{}))
 		return diff == "", "(-before +now)\n" + diff
 	})
 }
 
-// strict fails if an object is of a form that only Dovetail reads: Karpenter serves v1 alone, and reads it strictly.
-func strict(t *testing.T) {
+// checkStrictForms fails if an object is of a form that only Dovetail reads: Karpenter serves v1 alone, and reads it strictly.
+func checkStrictForms(t *testing.T) {
 	t.Helper()
 	for _, p := range list(t, &karpv1.NodePoolList{}).Items {
 		if _, notes := p.Effective(true); len(notes) > 0 {
@@ -387,26 +387,26 @@ type state struct {
 	profiles                        []string
 }
 
-func (s *scene) state(t *testing.T) state {
+func (s *takeoverRun) state(t *testing.T) state {
 	t.Helper()
-	now := look(t)
-	now.profiles = s.karpenter.in(t).profiles()
+	now := readState(t)
+	now.profiles = s.karpenter.forTest(t).profileNames()
 	return now
 }
 
-// look reads the state but for profiles.
-func look(t *testing.T) state {
+// readState reads the state but for profiles.
+func readState(t *testing.T) state {
 	t.Helper()
 	now := state{claims: map[string]string{}, nodes: map[string]string{}, pools: map[string]string{}, instances: map[string]string{}}
 	for _, c := range list(t, &karpv1.NodeClaimList{}).Items {
-		now.claims[c.Name] = fmt.Sprint(c.UID, " ", c.Status.ProviderID, marks(c.DeletionTimestamp, c.Status.Conditions))
+		now.claims[c.Name] = fmt.Sprint(c.UID, " ", c.Status.ProviderID, disruptionMarks(c.DeletionTimestamp, c.Status.Conditions))
 	}
 	for _, n := range list(t, &corev1.NodeList{}).Items {
 		taints := ""
 		for _, taint := range n.Spec.Taints {
 			taints += " " + taint.Key
 		}
-		now.nodes[n.Name] = fmt.Sprint(n.UID, taints, marks(n.DeletionTimestamp, nil))
+		now.nodes[n.Name] = fmt.Sprint(n.UID, taints, disruptionMarks(n.DeletionTimestamp, nil))
 	}
 	for _, p := range list(t, &karpv1.NodePoolList{}).Items {
 		now.pools[p.Name] = fmt.Sprint(p.UID, " ", p.Generation)
@@ -417,8 +417,8 @@ func look(t *testing.T) state {
 	return now
 }
 
-// marks are what disruption leaves on an object.
-func marks(deleted *metav1.Time, conditions []metav1.Condition) string {
+// disruptionMarks are what disruption leaves on an object.
+func disruptionMarks(deleted *metav1.Time, conditions []metav1.Condition) string {
 	text := ""
 	if deleted != nil {
 		text += " deleting"
@@ -479,7 +479,7 @@ func describe(t *testing.T) {
 		"kubectl get crd -o custom-columns='NAME:.metadata.name,DELETED:.metadata.deletionTimestamp,CONDITIONS:.status.conditions[*].message'",
 		"kubectl get events -A --sort-by=.lastTimestamp | tail -40", "kubectl logs -n $NAMESPACE -l app.kubernetes.io/name=karpenter --tail=60 --prefix",
 	} {
-		out, _ := try(t, line)
+		out, _ := tryLine(t, line)
 		t.Logf("$ %s\n%s", line, out)
 	}
 }

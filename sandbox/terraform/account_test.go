@@ -9,9 +9,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// account is what the emulated account has, as SERVICE.PART, without what comes and goes by itself: instances that are
+// accountContents is what the emulated account has, as SERVICE.PART, without what comes and goes by itself: instances that are
 // terminated, sessions, and what repeated calls are known by.
-func account(t *testing.T) map[string]any {
+func accountContents(t *testing.T) map[string]any {
 	t.Helper()
 	text, err := setting.world.AWS.Snapshot()
 	if err != nil {
@@ -34,7 +34,7 @@ func account(t *testing.T) map[string]any {
 	}
 	instances, _ := out["ec2.instances"].(map[string]any)
 	maps.DeleteFunc(instances, func(_ string, i any) bool {
-		return member(i, "state") == "terminated" || member(i, "state") == "shutting-down"
+		return memberOf(i, "state") == "terminated" || memberOf(i, "state") == "shutting-down"
 	})
 	subnets, _ := out["ec2.subnets"].(map[string]any)
 	for _, s := range subnets {
@@ -47,14 +47,14 @@ func account(t *testing.T) map[string]any {
 	associations, _ := out["eks.associations"].(map[string]any)
 	byAccount := map[string]any{}
 	for _, a := range associations {
-		namespace, _ := member(a, "namespace").(string)
-		name, _ := member(a, "serviceAccount").(string)
+		namespace, _ := memberOf(a, "namespace").(string)
+		name, _ := memberOf(a, "serviceAccount").(string)
 		byAccount[namespace+"/"+name] = true
 	}
 	entries := map[string]any{}
-	list, _ := member(out["eks.cluster"], "accessEntries").([]any)
+	list, _ := memberOf(out["eks.cluster"], "accessEntries").([]any)
 	for _, e := range list {
-		principal, _ := member(e, "principal").(string)
+		principal, _ := memberOf(e, "principal").(string)
 		entries[principal] = true
 	}
 	out["eks.associations"], out["eks.entries"] = byAccount, entries
@@ -64,7 +64,7 @@ func account(t *testing.T) map[string]any {
 	return out
 }
 
-func member(of any, name string) any {
+func memberOf(of any, name string) any {
 	m, _ := of.(map[string]any)
 	return m[name]
 }
@@ -74,11 +74,11 @@ func names(of any) []string {
 	return slices.Sorted(maps.Keys(m))
 }
 
-// made checks which members parts of the account have.
-func made(t *testing.T, want map[string][]string) {
+// checkCreated checks which members parts of the account have.
+func checkCreated(t *testing.T, want map[string][]string) {
 	t.Helper()
 	got := map[string][]string{}
-	all := account(t)
+	all := accountContents(t)
 	for part := range want {
 		got[part] = names(all[part])
 	}
@@ -90,7 +90,7 @@ func made(t *testing.T, want map[string][]string) {
 // sameAccount compares the account with how it was.
 func sameAccount(t *testing.T, before map[string]any) {
 	t.Helper()
-	if diff := cmp.Diff(before, account(t)); diff != "" {
+	if diff := cmp.Diff(before, accountContents(t)); diff != "" {
 		t.Errorf("the account is not as it was (-before +after):\n%s", diff)
 	}
 }

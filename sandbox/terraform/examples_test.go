@@ -45,20 +45,20 @@ func TestS_147_S_149_S_155_Basic(t *testing.T) {
 		breaks: interruptedAfter("iam:CreateRole"),
 		works: func(t *testing.T, r root) {
 			t.Helper()
-			made(t, map[string][]string{
+			checkCreated(t, map[string][]string{
 				"iam.roles":        {"AWSServiceRoleForEC2Spot", "KarpenterControllerRole-sandbox", "KarpenterNodeRole-sandbox"},
 				"sqs.queues":       {"Karpenter-sandbox"},
 				"sqs.rules":        {"KarpenterCapacityReservationInterruption-sandbox", "KarpenterInstanceStateChange-sandbox", "KarpenterRebalance-sandbox", "KarpenterScheduledChange-sandbox", "KarpenterSpotInterruption-sandbox"},
 				"eks.associations": {"karpenter/karpenter"},
 				"eks.entries":      {"arn:aws:iam::111122223333:role/KarpenterNodeRole-sandbox"},
 			})
-			if profile := "KarpenterNodeInstanceProfile-sandbox"; !slices.Contains(names(account(t)["iam.profiles"]), profile) {
+			if profile := "KarpenterNodeInstanceProfile-sandbox"; !slices.Contains(names(accountContents(t)["iam.profiles"]), profile) {
 				t.Errorf("no instance profile %s", profile)
 			}
 			want := map[string]any{
 				"iam_role_arn": "arn:aws:iam::111122223333:role/KarpenterControllerRole-sandbox", "node_iam_role_name": "KarpenterNodeRole-sandbox", "queue_name": "Karpenter-sandbox",
 			}
-			if diff := cmp.Diff(want, r.outputs(t)); diff != "" {
+			if diff := cmp.Diff(want, r.readOutputs(t)); diff != "" {
 				t.Errorf("outputs:\n%s", diff)
 			}
 			buysNodes(t)
@@ -73,15 +73,15 @@ func TestS_157_Complete(t *testing.T) {
 	vars["oidc_provider_arn"] = oidcProvider(t)
 	trial{
 		example: "complete", vars: vars, namespace: "node-autoscaling",
-		breaks: func(t *testing.T, r root) { t.Helper(); r.refuse(t, "sqs:CreateQueue") },
+		breaks: func(t *testing.T, r root) { t.Helper(); r.applyDenied(t, "sqs:CreateQueue") },
 		works: func(t *testing.T, _ root) {
 			t.Helper()
-			made(t, map[string][]string{"sqs.queues": {"sandbox-interruptions"}, "eks.associations": nil})
-			arn := shell(t, `kubectl get serviceaccount node-autoscaler -n node-autoscaling -o jsonpath='{.metadata.annotations.eks\.amazonaws\.com/role-arn}'`)
+			checkCreated(t, map[string][]string{"sqs.queues": {"sandbox-interruptions"}, "eks.associations": nil})
+			arn := runShell(t, `kubectl get serviceaccount node-autoscaler -n node-autoscaling -o jsonpath='{.metadata.annotations.eks\.amazonaws\.com/role-arn}'`)
 			if arn != "arn:aws:iam::111122223333:role/KarpenterControllerRole-sandbox" {
 				t.Errorf("the service account gets role %q", arn)
 			}
-			if pools := shell(t, "kubectl get nodepools -o name"); pools != "nodepool.karpenter.sh/general\nnodepool.karpenter.sh/infra" {
+			if pools := runShell(t, "kubectl get nodepools -o name"); pools != "nodepool.karpenter.sh/general\nnodepool.karpenter.sh/infra" {
 				t.Errorf("NodePools: %s", pools)
 			}
 		},
@@ -112,7 +112,7 @@ func TestS_159_S_161_S_162_S_163_S_164_S_165_FullStack(t *testing.T) {
 // oidcProvider makes the OIDC provider of the cluster for the time of a test, and returns its ARN. Users of IRSA have one.
 func oidcProvider(t *testing.T) string {
 	t.Helper()
-	client := iam.NewFromConfig(cloud())
+	client := iam.NewFromConfig(userConfig())
 	made, err := client.CreateOpenIDConnectProvider(t.Context(), &iam.CreateOpenIDConnectProviderInput{
 		Url: aws.String(awsemu.Issuer(world.Region, world.Cluster)), ClientIDList: []string{"sts.amazonaws.com"},
 	})
@@ -130,37 +130,37 @@ func oidcProvider(t *testing.T) string {
 func interruptedAfter(action string) func(t *testing.T, r root) {
 	return func(t *testing.T, r root) {
 		t.Helper()
-		r.interrupt(t, action)
+		r.interruptApply(t, action)
 	}
 }
 
 // run takes an example from init to destroy. Not in parallel: they share a cluster and an account.
 func (e trial) run(t *testing.T) {
 	t.Helper()
-	r := example(t, e.example, e.vars)
-	before := account(t)
-	r.tofu(t, 0, "init", "-input=false")
-	r.tofu(t, 0, "validate")
-	r.tofu(t, 2, "plan", "-input=false", "-detailed-exitcode")
+	r := exampleRoot(t, e.example, e.vars)
+	before := accountContents(t)
+	r.runTofu(t, 0, "init", "-input=false")
+	r.runTofu(t, 0, "validate")
+	r.runTofu(t, 2, "plan", "-input=false", "-detailed-exitcode")
 	t.Cleanup(func() { // also after a failure, so that the next example finds what it expects
 		if t.Failed() {
-			_ = r.command(context.Background(), "destroy", "-auto-approve", "-input=false").Run()
+			_ = r.tofuCommand(context.Background(), "destroy", "-auto-approve", "-input=false").Run()
 		}
-		shell(t, "kubectl delete crd -l app.kubernetes.io/managed-by=Helm --timeout=60s")
+		runShell(t, "kubectl delete crd -l app.kubernetes.io/managed-by=Helm --timeout=60s")
 	})
 	e.breaks(t, r)
-	r.tofu(t, 0, "apply", "-auto-approve", "-input=false")
-	r.tofu(t, 0, "plan", "-input=false", "-detailed-exitcode")
-	shell(t, "kubectl rollout status deployment karpenter --timeout=60s -n "+e.namespace)
-	shell(t, "kubectl wait ec2nodeclass default --for=condition=Ready --timeout=60s")
+	r.runTofu(t, 0, "apply", "-auto-approve", "-input=false")
+	r.runTofu(t, 0, "plan", "-input=false", "-detailed-exitcode")
+	runShell(t, "kubectl rollout status deployment karpenter --timeout=60s -n "+e.namespace)
+	runShell(t, "kubectl wait ec2nodeclass default --for=condition=Ready --timeout=60s")
 	e.works(t, r)
-	r.tofu(t, 0, "destroy", "-auto-approve", "-input=false")
+	r.runTofu(t, 0, "destroy", "-auto-approve", "-input=false")
 	sameAccount(t, before)
 	cleanCluster(t)
 }
 
-// shell runs a line of bash in the world, with the rights of an administrator.
-func shell(t *testing.T, line string) string {
+// runShell runs a line of bash in the world, with the rights of an administrator.
+func runShell(t *testing.T, line string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
 	defer cancel()
@@ -177,10 +177,10 @@ func shell(t *testing.T, line string) string {
 // the installation has to remove them.
 func buysNodes(t *testing.T) {
 	t.Helper()
-	shell(t, "kubectl create deployment inflate --image=registry.k8s.io/pause:3.10 --replicas=3 && kubectl set resources deployment inflate --requests=cpu=1")
-	t.Cleanup(func() { shell(t, "kubectl delete deployment inflate") })
-	shell(t, "kubectl rollout status deployment inflate --timeout=180s")
-	if nodes := shell(t, "kubectl get nodes -l karpenter.sh/nodepool -o name"); nodes == "" {
+	runShell(t, "kubectl create deployment inflate --image=registry.k8s.io/pause:3.10 --replicas=3 && kubectl set resources deployment inflate --requests=cpu=1")
+	t.Cleanup(func() { runShell(t, "kubectl delete deployment inflate") })
+	runShell(t, "kubectl rollout status deployment inflate --timeout=180s")
+	if nodes := runShell(t, "kubectl get nodes -l karpenter.sh/nodepool -o name"); nodes == "" {
 		t.Error("the pods run, and there is no node of a NodePool")
 	}
 	launches := setting.world.AWS.Calls(wire.EC2, "CreateFleet")
@@ -202,19 +202,19 @@ func buysNodes(t *testing.T) {
 func cleanCluster(t *testing.T) {
 	t.Helper()
 	want := "node/bootstrap-1.eu-west-1.compute.internal\nnode/bootstrap-2.eu-west-1.compute.internal"
-	if left := shell(t, "kubectl get nodes,nodepools,nodeclaims,ec2nodeclasses -o name"); left != want {
+	if left := runShell(t, "kubectl get nodes,nodepools,nodeclaims,ec2nodeclasses -o name"); left != want {
 		t.Errorf("left in the cluster, besides the bootstrap group:\n%s", left)
 	}
-	if left := shell(t, "helm list -A -q"); left != "" {
+	if left := runShell(t, "helm list -A -q"); left != "" {
 		t.Errorf("releases are left: %s", left)
 	}
-	if left := shell(t, "kubectl get namespaces -o name"); left != "namespace/default\nnamespace/kube-node-lease\nnamespace/kube-public\nnamespace/kube-system" {
+	if left := runShell(t, "kubectl get namespaces -o name"); left != "namespace/default\nnamespace/kube-node-lease\nnamespace/kube-public\nnamespace/kube-system" {
 		t.Errorf("namespaces are left:\n%s", left)
 	}
 }
 
-// cloud is a client of AWS as the user has one.
-func cloud() aws.Config {
+// userConfig is a client of AWS as the user has one.
+func userConfig() aws.Config {
 	return aws.Config{Region: world.Region, BaseEndpoint: aws.String(setting.world.AWSEndpoint), Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 		return aws.Credentials{AccessKeyID: "AKIASANDBOX", SecretAccessKey: "sandbox"}, nil
 	})}
@@ -223,7 +223,7 @@ func cloud() aws.Config {
 // untaggedSubnets are the subnets of the account, without the tags that the example puts there.
 func untaggedSubnets(t *testing.T) []string {
 	t.Helper()
-	client := ec2.NewFromConfig(cloud())
+	client := ec2.NewFromConfig(userConfig())
 	out, err := client.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{})
 	if err != nil {
 		t.Fatal(err)
@@ -242,12 +242,12 @@ func untaggedSubnets(t *testing.T) []string {
 // hasStack checks what the full stack made besides what the module makes.
 func hasStack(t *testing.T, r root, subnets []string) {
 	t.Helper()
-	client, name := eks.NewFromConfig(cloud()), aws.String("backend")
+	client, name := eks.NewFromConfig(userConfig()), aws.String("backend")
 	cluster, err := client.DescribeCluster(t.Context(), &eks.DescribeClusterInput{Name: name})
 	if err != nil {
 		t.Fatal(err)
 	}
-	outputs := r.outputs(t)
+	outputs := r.readOutputs(t)
 	for output, want := range map[string]string{
 		"endpoint": *cluster.Cluster.Endpoint, "kubeconfig-certificate-authority-data": *cluster.Cluster.CertificateAuthority.Data, "oidc_cluster_url": *cluster.Cluster.Identity.Oidc.Issuer,
 	} {
@@ -273,7 +273,7 @@ func hasStack(t *testing.T, r root, subnets []string) {
 		len(g.Taints) != 1 || *g.Taints[0].Key != *taint.Key || *g.Taints[0].Value != *taint.Value || g.Taints[0].Effect != taint.Effect || g.LaunchTemplate == nil {
 		t.Errorf("S-159: the bootstrap group is %+v", *g)
 	}
-	tags, err := ec2.NewFromConfig(cloud()).DescribeTags(t.Context(), &ec2.DescribeTagsInput{Filters: []ec2types.Filter{
+	tags, err := ec2.NewFromConfig(userConfig()).DescribeTags(t.Context(), &ec2.DescribeTagsInput{Filters: []ec2types.Filter{
 		{Name: aws.String("key"), Values: []string{"karpenter.sh/discovery"}},
 		{Name: aws.String("value"), Values: []string{"backend"}},
 		{Name: aws.String("resource-type"), Values: []string{"subnet", "security-group"}},
@@ -281,13 +281,13 @@ func hasStack(t *testing.T, r root, subnets []string) {
 	if err != nil || len(tags.Tags) != len(subnets)+1 { // and the cluster's security group
 		t.Errorf("S-165: %d resources carry the discovery tag, %v", len(tags.Tags), err)
 	}
-	if got := shell(t, "kubectl get nodepools -o name"); got != "nodepool.karpenter.sh/batch" {
+	if got := runShell(t, "kubectl get nodepools -o name"); got != "nodepool.karpenter.sh/batch" {
 		t.Errorf("S-162: NodePools %s", got)
 	}
-	if got := shell(t, "kubectl get configmap aws-auth -n kube-system -o yaml"); !strings.Contains(got, "role/ops") || !strings.Contains(got, "role/backend-node-group") {
+	if got := runShell(t, "kubectl get configmap aws-auth -n kube-system -o yaml"); !strings.Contains(got, "role/ops") || !strings.Contains(got, "role/backend-node-group") {
 		t.Errorf("S-163: aws-auth is\n%s", got)
 	}
-	if got := shell(t, `kubectl get serviceaccount reader -o jsonpath='{.metadata.annotations.eks\.amazonaws\.com/role-arn}'`); got != "arn:aws:iam::111122223333:role/backend-default-reader" {
+	if got := runShell(t, `kubectl get serviceaccount reader -o jsonpath='{.metadata.annotations.eks\.amazonaws\.com/role-arn}'`); got != "arn:aws:iam::111122223333:role/backend-default-reader" {
 		t.Errorf("S-163: the service account has role %q", got)
 	}
 }
@@ -309,13 +309,13 @@ resource "aws_sqs_queue" "this" {
 	if err := os.WriteFile(filepath.Join(r.dir, "main.tf"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r.tofu(t, 0, "init", "-input=false")
-	if out := r.tofu(t, 1, "validate"); !strings.Contains(out, `"message_retention_secs" is not expected here`) {
+	r.runTofu(t, 0, "init", "-input=false")
+	if out := r.runTofu(t, 1, "validate"); !strings.Contains(out, `"message_retention_secs" is not expected here`) {
 		t.Errorf("does not name the argument:\n%s", out)
 	}
 }
 
 // Every file is as the formatter writes it.
 func TestFormat(t *testing.T) {
-	root{dir: setting.sources}.tofu(t, 0, "fmt", "-check", "-diff", "-recursive")
+	root{dir: setting.sources}.runTofu(t, 0, "fmt", "-check", "-diff", "-recursive")
 }

@@ -43,7 +43,7 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer os.RemoveAll(dir)
-	bin, err := install(ctx, dir)
+	bin, err := installMirror(ctx, dir)
 	if err != nil {
 		return 1, err
 	}
@@ -55,7 +55,7 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, setting.world.Stop()) }()
-	setting.env = environment(bin, dir)
+	setting.env = cleanEnvironment(bin, dir)
 	for _, s := range []struct {
 		path   *string
 		folder string
@@ -68,22 +68,22 @@ func run(m *testing.M) (code int, err error) {
 }
 
 // Versions of providers in the mirror. Those of the test doubles are the ones whose arguments they have.
-func mirrored() map[string]harness.Program {
+func mirroredProviders() map[string]harness.Program {
 	return map[string]harness.Program{
 		"hashicorp/aws/6.20.0": harness.TofuProviders, "hashicorp/helm/3.1.0": harness.TofuProviders,
 		"hashicorp/time/0.14.2": harness.TofuTime, "gavinbunney/kubectl/1.19.0": harness.TofuKubectl,
 	}
 }
 
-// install builds the programs and writes a folder that tofu installs providers from, and a configuration that says so.
-func install(ctx context.Context, dir string) (bin string, err error) {
+// installMirror builds the programs and writes a folder that tofu installs providers from, and a configuration that says so.
+func installMirror(ctx context.Context, dir string) (bin string, err error) {
 	for _, p := range []harness.Program{harness.Kubectl, harness.Helm, harness.Tofu} {
 		if setting.tofu, err = p.Build(ctx); err != nil {
 			return "", err
 		}
 	}
 	mirror := filepath.Join(dir, "mirror")
-	for provider, p := range mirrored() {
+	for provider, p := range mirroredProviders() {
 		program, err := p.Build(ctx)
 		if err != nil {
 			return "", err
@@ -100,9 +100,9 @@ func install(ctx context.Context, dir string) (bin string, err error) {
 	return filepath.Dir(setting.tofu), os.WriteFile(filepath.Join(dir, "tofurc"), []byte(configuration), 0o600)
 }
 
-// environment is that of the caller without what could lead a client elsewhere. There is no kubeconfig in it: providers find
+// cleanEnvironment is that of the caller without what could lead a client elsewhere. There is no kubeconfig in it: providers find
 // the cluster as the examples say.
-func environment(bin, dir string) []string {
+func cleanEnvironment(bin, dir string) []string {
 	var env []string
 	for _, v := range append(os.Environ(), setting.world.Environment()...) {
 		name, _, _ := strings.Cut(v, "=")

@@ -9,7 +9,7 @@ import (
 // What the module and the example with a cluster make of their inputs, with providers that only pretend. The runs are in the
 // folders tests.
 func TestPlanned(t *testing.T) {
-	terraform := checkout(t)
+	terraform := copyTerraform(t)
 	for folder, rules := range map[string]map[string]string{
 		"modules/karpenter": {
 			"S-149 pod identity, spot termination, permissions of nodes":  "custom_s157",
@@ -41,8 +41,8 @@ func TestPlanned(t *testing.T) {
 	} {
 		t.Run(folder, func(t *testing.T) {
 			r := root{dir: filepath.Join(terraform, filepath.FromSlash(folder))}
-			r.tofu(t, 0, "init", "-input=false")
-			out := r.tofu(t, 0, "test")
+			r.runTofu(t, 0, "init", "-input=false")
+			out := r.runTofu(t, 0, "test")
 			for rule, run := range rules {
 				if !strings.Contains(out, `run "`+run+`"... pass`) {
 					t.Errorf("%s: the run %s did not pass:\n%s", rule, run, out)
@@ -81,9 +81,9 @@ func TestBadInputIsNamedWithTheFix(t *testing.T) {
 	for name, b := range bad {
 		vars[name] = b.value
 	}
-	r := root{dir: filepath.Join(checkout(t), "modules", "karpenter"), vars: vars}
-	r.tofu(t, 0, "init", "-input=false")
-	said := strings.Join(strings.Fields(r.tofu(t, 1, "plan", "-input=false")), " ") // lines are broken anywhere
+	r := root{dir: filepath.Join(copyTerraform(t), "modules", "karpenter"), vars: vars}
+	r.runTofu(t, 0, "init", "-input=false")
+	said := strings.Join(strings.Fields(r.runTofu(t, 1, "plan", "-input=false")), " ") // lines are broken anywhere
 	for name, b := range bad {
 		for _, want := range b.says {
 			if !strings.Contains(said, want) {

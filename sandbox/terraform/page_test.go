@@ -18,19 +18,19 @@ func TestPage(t *testing.T) {
 	if _, err := exec.LookPath("aws"); err != nil {
 		t.Skip("no aws in PATH, which the page uses; Debian's package awscli has one")
 	}
-	clone, before := t.TempDir(), account(t)
+	clone, before := t.TempDir(), accountContents(t)
 	if err := os.CopyFS(filepath.Join(clone, "terraform"), os.DirFS(setting.sources)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			_ = root{dir: filepath.Join(clone, "terraform", "examples", "basic"), vars: clusterVars()}.command(context.Background(), "destroy", "-auto-approve", "-input=false").Run()
+			_ = root{dir: filepath.Join(clone, "terraform", "examples", "basic"), vars: clusterVars()}.tofuCommand(context.Background(), "destroy", "-auto-approve", "-input=false").Run()
 		}
-		shell(t, "kubectl delete crd -l app.kubernetes.io/managed-by=Helm --timeout=60s")
+		runShell(t, "kubectl delete crd -l app.kubernetes.io/managed-by=Helm --timeout=60s")
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "bash", "-c", "set -euxo pipefail\nterraform() { \"$TOFU\" \"$@\"; }\n"+typed(t, "docs/how-to/install-terraform.md"))
+	cmd := exec.CommandContext(ctx, "bash", "-c", "set -euxo pipefail\nterraform() { \"$TOFU\" \"$@\"; }\n"+pageBlocks(t, "docs/how-to/install-terraform.md"))
 	cmd.Dir, cmd.Stdin = clone, strings.NewReader("yes\n") // to the question whether to destroy
 	cmd.Env = append(slices.Clone(setting.env), "KUBECONFIG="+setting.world.ControlPlane.Kubeconfig, "TOFU="+setting.tofu,
 		"CLUSTER_NAME="+world.Cluster, "AWS_DEFAULT_REGION="+world.Region, "TF_VAR_helm_repository="+setting.charts)
@@ -47,8 +47,8 @@ func TestPage(t *testing.T) {
 	cleanCluster(t)
 }
 
-// typed are the blocks of a page that name TestPage as the test that runs them, one after the other.
-func typed(t *testing.T, page string) string {
+// pageBlocks are the blocks of a page that name TestPage as the test that runs them, one after the other.
+func pageBlocks(t *testing.T, page string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(filepath.Dir(setting.sources), filepath.FromSlash(page)))
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 // patience is how long one command may take.
 const patience = 5 * time.Minute
 
-// checkout is a copy of the folder terraform, where tofu may write.
-func checkout(t *testing.T) string {
+// copyTerraform is a copy of the folder terraform, where tofu may write.
+func copyTerraform(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(setting.sources)); err != nil {
@@ -35,8 +35,8 @@ type root struct {
 	vars map[string]string
 }
 
-// command is tofu with arguments, as users type it.
-func (r root) command(ctx context.Context, args ...string) *exec.Cmd {
+// tofuCommand is tofu with arguments, as users type it.
+func (r root) tofuCommand(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, setting.tofu, append(args, "-no-color")...)
 	cmd.Dir, cmd.Env = r.dir, append([]string{}, setting.env...)
 	for name, value := range r.vars {
@@ -45,13 +45,13 @@ func (r root) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// tofu runs a command that ends with a code, and returns what it prints.
-func (r root) tofu(t *testing.T, code int, args ...string) string {
+// runTofu runs a command that ends with a code, and returns what it prints.
+func (r root) runTofu(t *testing.T, code int, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
 	defer cancel()
 	began := time.Now()
-	out, err := r.command(ctx, args...).CombinedOutput()
+	out, err := r.tofuCommand(ctx, args...).CombinedOutput()
 	t.Logf("$ tofu %s (%v)", strings.Join(args, " "), time.Since(began).Round(100*time.Millisecond))
 	if got := exitCode(err); got != code {
 		t.Fatalf("$ tofu %s\nends with code %d (%v), want %d:\n%s", strings.Join(args, " "), got, err, code, out)
@@ -69,12 +69,12 @@ func exitCode(err error) int {
 	return -1
 }
 
-// interrupt runs an apply and presses Ctrl-C after a call to AWS.
-func (r root) interrupt(t *testing.T, action string) {
+// interruptApply runs an apply and presses Ctrl-C after a call to AWS.
+func (r root) interruptApply(t *testing.T, action string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	cmd := r.command(ctx, "apply", "-auto-approve", "-input=false")
+	cmd := r.tofuCommand(ctx, "apply", "-auto-approve", "-input=false")
 	fired, disarm := setting.world.AWS.Once(awsemu.Trigger{Action: action, Moment: awsemu.AfterAnswer, Run: func(awsemu.Call) {
 		if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 			t.Errorf("interrupt: %v", err)
@@ -93,8 +93,8 @@ func (r root) interrupt(t *testing.T, action string) {
 	t.Logf("interrupted after %s; it ended in order", action)
 }
 
-// refuse runs an apply while the account refuses a call.
-func (r root) refuse(t *testing.T, action string) {
+// applyDenied runs an apply while the account refuses a call.
+func (r root) applyDenied(t *testing.T, action string) {
 	t.Helper()
 	faults := func(method, body string) {
 		t.Helper()
@@ -113,16 +113,16 @@ func (r root) refuse(t *testing.T, action string) {
 	}
 	faults(http.MethodPost, `{"action": "`+action+`", "code": "AccessDeniedException", "status": 403}`)
 	t.Cleanup(func() { faults(http.MethodDelete, "") })
-	if out := r.tofu(t, 1, "apply", "-auto-approve", "-input=false"); !strings.Contains(out, "AccessDeniedException") {
+	if out := r.runTofu(t, 1, "apply", "-auto-approve", "-input=false"); !strings.Contains(out, "AccessDeniedException") {
 		t.Errorf("what the user reads does not say why:\n%s", out)
 	}
 	faults(http.MethodDelete, "")
 }
 
-// outputs are the values that the root prints.
-func (r root) outputs(t *testing.T) map[string]any {
+// readOutputs are the values that the root prints.
+func (r root) readOutputs(t *testing.T) map[string]any {
 	t.Helper()
-	out, err := r.command(t.Context(), "output", "-json").Output()
+	out, err := r.tofuCommand(t.Context(), "output", "-json").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,8 +137,8 @@ func (r root) outputs(t *testing.T) map[string]any {
 	return values
 }
 
-// example is the folder of an example in a new copy.
-func example(t *testing.T, name string, vars map[string]string) root {
+// exampleRoot is the folder of an example in a new copy.
+func exampleRoot(t *testing.T, name string, vars map[string]string) root {
 	t.Helper()
-	return root{dir: filepath.Join(checkout(t), "examples", name), vars: vars}
+	return root{dir: filepath.Join(copyTerraform(t), "examples", name), vars: vars}
 }

@@ -12,19 +12,19 @@ import (
 // pool both say what is missing. Tagging is noticed within a minute or so, without anybody's doing.
 func TestNothingIsTagged(t *testing.T) {
 	t.Parallel()
-	s := begin(t)
-	s.class("karpenter.sh/discovery: sandbox", "team: "+s.name)
+	s := beginCase(t)
+	s.applyClass("karpenter.sh/discovery: sandbox", "team: "+s.name)
 	s.pool("m5.large")
 	wrong := "(tag team=" + s.name + "); tag the "
-	s.shows("describe ec2nodeclass "+s.name, "Reason: SubnetsNotFound Status: False Type: SubnetsReady", "Reason: SecurityGroupsNotFound Status: False Type: SecurityGroupsReady",
+	s.waitForOutput("describe ec2nodeclass "+s.name, "Reason: SubnetsNotFound Status: False Type: SubnetsReady", "Reason: SecurityGroupsNotFound Status: False Type: SecurityGroupsReady",
 		"no subnet matches spec.subnetSelectorTerms "+wrong, "no security group matches spec.securityGroupSelectorTerms "+wrong,
 		"Reason: UnhealthyDependents Status: False Type: Ready")
-	s.shows("get nodepool "+s.name, " False ")
-	s.shows("describe nodepool "+s.name, "Reason: UnhealthyDependents Status: False Type: NodeClassReady", "EC2NodeClass "+s.name+" is not ready", "no subnet matches", "no security group matches")
+	s.waitForOutput("get nodepool "+s.name, " False ")
+	s.waitForOutput("describe nodepool "+s.name, "Reason: UnhealthyDependents Status: False Type: NodeClassReady", "EC2NodeClass "+s.name+" is not ready", "no subnet matches", "no security group matches")
 	s.pod("web")
-	s.shows("describe pod -n "+s.namespace+" web", "nodepool/"+s.name, "it is not ready", "kubectl describe nodepool")
+	s.waitForOutput("describe pod -n "+s.namespace+" web", "nodepool/"+s.name, "it is not ready", "kubectl describe nodepool")
 
-	aws := ec2.NewFromConfig(person())
+	aws := ec2.NewFromConfig(adminConfig())
 	subnets, err := aws.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{})
 	if err != nil {
 		t.Fatal(err)
@@ -40,14 +40,14 @@ func TestNothingIsTagged(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.ready()
-	s.running("web")
+	s.waitForRunningPod("web")
 }
 
 // Row "wrong alias or AMI" (S-178): what is malformed is refused at once, what does not exist is said on
 // the class, and both spellings that are right work.
 func TestWrongImage(t *testing.T) {
 	t.Parallel()
-	s := begin(t)
+	s := beginCase(t)
 	for alias, want := range map[string]string{
 		"al2023:latest": "alias has the form family@version, such as al2023@latest",
 		"al2203@latest": "the family of an alias is one of al2, al2023, bottlerocket",
@@ -60,22 +60,22 @@ func TestWrongImage(t *testing.T) {
 		"al2023@v20990101": {"Reason: AMINotFound Status: False Type: AMIsReady", "no image is published for alias al2023@v20990101", "use al2023@latest"},
 		"al2@v20240101":    {"Reason: UnsupportedAlias Status: False Type: AMIsReady", "EKS publishes no AL2 image", "use the alias al2023@latest"},
 	} {
-		s.class("al2023@latest", alias)
-		s.shows("describe ec2nodeclass "+s.name, want...)
+		s.applyClass("al2023@latest", alias)
+		s.waitForOutput("describe ec2nodeclass "+s.name, want...)
 	}
-	s.class("{alias: al2023@latest}]", "{id: ami-0123456789abcdef0}]\n  amiFamily: AL2023")
-	s.shows("describe ec2nodeclass "+s.name, "Reason: AMINotFound Status: False Type: AMIsReady", "ami-0123456789abcdef0")
-	s.class("al2023@latest", "al2023")
+	s.applyClass("{alias: al2023@latest}]", "{id: ami-0123456789abcdef0}]\n  amiFamily: AL2023")
+	s.waitForOutput("describe ec2nodeclass "+s.name, "Reason: AMINotFound Status: False Type: AMIsReady", "ami-0123456789abcdef0")
+	s.applyClass("al2023@latest", "al2023")
 	s.ready()
 }
 
 // Row "node role missing" (S-179): Dovetail shows a reason where Karpenter has only the log.
 func TestRoleMissing(t *testing.T) {
 	t.Parallel()
-	s := begin(t)
-	s.class("KarpenterNodeRole-sandbox", "NoSuchRole")
-	s.shows("describe ec2nodeclass "+s.name, "Reason: RoleNotFound Status: False Type: InstanceProfileReady", "IAM role NoSuchRole does not exist; create it")
-	s.logs("Reconciler error", "EC2NodeClass "+s.name, "IAM role NoSuchRole does not exist")
+	s := beginCase(t)
+	s.applyClass("KarpenterNodeRole-sandbox", "NoSuchRole")
+	s.waitForOutput("describe ec2nodeclass "+s.name, "Reason: RoleNotFound Status: False Type: InstanceProfileReady", "IAM role NoSuchRole does not exist; create it")
+	s.waitForLog("Reconciler error", "EC2NodeClass "+s.name, "IAM role NoSuchRole does not exist")
 }
 
 // Row "missing controller permission" (S-185): the class names the action that is denied, and after IAM is
@@ -90,15 +90,15 @@ func TestPermissionMissing(t *testing.T) {
 		"ec2:DescribeSecurityGroups": "Reason: SecurityGroupsResolutionFailed Status: Unknown Type: SecurityGroupsReady",
 	} {
 		t.Run(strings.ReplaceAll(action, ":", " "), func(t *testing.T) {
-			s := begin(t)
-			end := s.sandbox("permissions", `{"role":"KarpenterControllerRole-sandbox","action":"`+action+`"}`)
-			s.class()
-			out := s.shows("describe ec2nodeclass "+s.name, want, "not authorized to perform: "+action)
+			s := beginCase(t)
+			end := s.injectFault("permissions", `{"role":"KarpenterControllerRole-sandbox","action":"`+action+`"}`)
+			s.applyClass()
+			out := s.waitForOutput("describe ec2nodeclass "+s.name, want, "not authorized to perform: "+action)
 			if !strings.Contains(out, "the controller may not call "+action) && !strings.Contains(out, "role of the controller") && !strings.Contains(out, "policy of the controller") {
 				t.Errorf("no fix is named:\n%s", out)
 			}
 			end()
-			s.kubectl("annotate", "ec2nodeclass", s.name, "look=again")
+			s.runKubectl("annotate", "ec2nodeclass", s.name, "look=again")
 			s.ready()
 		})
 	}
@@ -107,7 +107,7 @@ func TestPermissionMissing(t *testing.T) {
 // Row "restricted tag": the key is named by the API server, or else by a condition.
 func TestRestrictedTag(t *testing.T) {
 	t.Parallel()
-	s := begin(t)
+	s := beginCase(t)
 	for _, key := range []string{"karpenter.sh/nodepool", "eks:eks-cluster-name", "kubernetes.io/cluster/sandbox"} {
 		named := strings.TrimSuffix(key, "/sandbox")
 		if out, err := s.tryApply(s.classText() + "  tags: {\"" + key + "\": x}\n"); err == nil || !strings.Contains(out, named) || !strings.Contains(out, "set by the controller") {
@@ -115,22 +115,22 @@ func TestRestrictedTag(t *testing.T) {
 		}
 	}
 	s.apply(s.classText() + "  tags: {\"aws:team\": x}\n")
-	s.shows("describe ec2nodeclass "+s.name, "Reason: TagValidationFailed Status: False Type: ValidationSucceeded", "tag aws:team is reserved by AWS; remove it")
+	s.waitForOutput("describe ec2nodeclass "+s.name, "Reason: TagValidationFailed Status: False Type: ValidationSucceeded", "tag aws:team is reserved by AWS; remove it")
 }
 
 // Row "user data too big".
 func TestUserDataTooBig(t *testing.T) {
 	t.Parallel()
-	s := begin(t)
+	s := beginCase(t)
 	s.apply(s.classText() + "  userData: \"" + strings.Repeat("echo hello; ", 1500) + "\"\n")
-	s.shows("describe ec2nodeclass "+s.name, "Reason: UserDataSizeLimitExceeded Status: False Type: ValidationSucceeded", "EC2 takes 16384; shorten userData or kubelet of EC2NodeClass "+s.name)
-	s.metric(`karpenter_ec2nodeclasses_userdata_bytes{nodeclass="` + s.name + `"} `)
+	s.waitForOutput("describe ec2nodeclass "+s.name, "Reason: UserDataSizeLimitExceeded Status: False Type: ValidationSucceeded", "EC2 takes 16384; shorten userData or kubelet of EC2NodeClass "+s.name)
+	s.waitForMetric(`karpenter_ec2nodeclasses_userdata_bytes{nodeclass="` + s.name + `"} `)
 }
 
 // Row "unknown field on apply".
 func TestUnknownField(t *testing.T) {
 	t.Parallel()
-	s := begin(t)
+	s := beginCase(t)
 	if out, err := s.tryApply(s.classText() + "  instanceStorePolcy: RAID0\n"); err == nil || !strings.Contains(out, `unknown field "spec.instanceStorePolcy"`) {
 		t.Errorf("%v: %s", err, out)
 	}

@@ -7,5 +7,5 @@
 // the chart (the controller runs as a process, without the chart). A second replica and the Helm ownership
 // error are in sandbox/takeover. That a node which never registers is replaced after its timeout is in sandbox/flow.
 //
-// Everything is in the tests. Enter at begin in scene_test.go.
+// Everything is in the tests. Start reading at beginCase in case_test.go.
 package trouble

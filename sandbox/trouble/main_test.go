@@ -28,11 +28,11 @@ var (
 
 func TestMain(m *testing.M) {
 	harness.Tune(16, 0)
-	harness.Main(m, harness.Options{World: true, Speed: 1, Boot: 500 * time.Millisecond, Prepare: prepare}, &server)
+	harness.Main(m, harness.Options{World: true, Speed: 1, Boot: 500 * time.Millisecond, Prepare: preparePrograms}, &server)
 }
 
-// prepare builds the programs and runs the controller with debug logs, as the last row of the table says.
-func prepare(ctx context.Context, s *harness.Server) (func(int) (int, error), error) {
+// preparePrograms builds the programs and runs the controller with debug logs, as the last row of the table says.
+func preparePrograms(ctx context.Context, s *harness.Server) (func(int) (int, error), error) {
 	var err error
 	if kube, err = harness.NewTyped(s.Config); err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func prepare(ctx context.Context, s *harness.Server) (func(int) (int, error), er
 	}
 	return func(code int) (int, error) {
 		err := controller.Stop()
-		for _, complaint := range unreadable(controller.Log) {
+		for _, complaint := range unreadableLines(controller.Log) {
 			fmt.Fprintln(os.Stderr, complaint)
 			code = max(code, 1)
 		}
@@ -67,15 +67,15 @@ func prepare(ctx context.Context, s *harness.Server) (func(int) (int, error), er
 	}, nil
 }
 
-// unreadable finds lines of a log that people cannot use: no JSON, a key twice, an answer of AWS as XML.
-func unreadable(path string) []string {
+// unreadableLines finds lines of a log that people cannot use: no JSON, a key twice, an answer of AWS as XML.
+func unreadableLines(path string) []string {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return []string{err.Error()}
 	}
 	var complaints []string
 	for line := range strings.Lines(string(text)) {
-		switch key := twice(line); {
+		switch key := duplicateKey(line); {
 		case !json.Valid([]byte(line)):
 			complaints = append(complaints, "not JSON: "+line)
 		case key != "":
@@ -87,8 +87,8 @@ func unreadable(path string) []string {
 	return complaints
 }
 
-// twice returns a key that an object has more than once.
-func twice(line string) string {
+// duplicateKey returns a key that an object has more than once.
+func duplicateKey(line string) string {
 	d := json.NewDecoder(strings.NewReader(line))
 	seen, depth, isKey := map[string]bool{}, 0, true
 	for {

@@ -14,61 +14,61 @@ import (
 
 // Row "NodeClaim stuck unlaunched" (S-058, LC-04). Not parallel: nobody could launch.
 func TestStuckUnlaunched(t *testing.T) {
-	s := begin(t)
-	s.class()
+	s := beginCase(t)
+	s.applyClass()
 	s.pool("m5.large")
 	s.ready()
-	end := s.sandbox("permissions", `{"role":"KarpenterControllerRole-sandbox","action":"ec2:CreateFleet"}`)
+	end := s.injectFault("permissions", `{"role":"KarpenterControllerRole-sandbox","action":"ec2:CreateFleet"}`)
 	s.pod("web")
 	claim := s.claim()
-	s.shows("describe nodeclaim "+claim, "Reason: Unauthorized Status: Unknown Type: Launched", "no policy of the controller's role allows this; compare the role with the policies of the installation guide", "not authorized to perform: ec2:CreateFleet")
-	s.logs("failed launching nodeclaim", claim)
+	s.waitForOutput("describe nodeclaim "+claim, "Reason: Unauthorized Status: Unknown Type: Launched", "no policy of the controller's role allows this; compare the role with the policies of the installation guide", "not authorized to perform: ec2:CreateFleet")
+	s.waitForLog("failed launching nodeclaim", claim)
 	end()
-	s.running("web") // it is tried again
+	s.waitForRunningPod("web") // it is tried again
 }
 
 // Row "node never registers": the claim says what to look at.
 func TestNeverRegisters(t *testing.T) {
 	t.Parallel()
-	s := begin(t)
+	s := beginCase(t)
 	s.nodes(fakenode.Fault{NeverJoin: true})
-	s.class()
+	s.applyClass()
 	s.pool("m5.large")
 	s.pod("web")
-	s.shows("describe nodeclaim "+s.claim(), "Reason: NodeNotFound Status: Unknown Type: Registered", "has joined yet", "access entry or aws-auth", "kubelet log")
+	s.waitForOutput("describe nodeclaim "+s.claim(), "Reason: NodeNotFound Status: Unknown Type: Registered", "has joined yet", "access entry or aws-auth", "kubelet log")
 }
 
 // Row "node Unauthorized": a role without an access entry cannot join; the claim names the entry.
 func TestNodeUnauthorized(t *testing.T) {
 	t.Parallel()
-	s := begin(t)
-	_, err := iam.NewFromConfig(person()).CreateRole(t.Context(), &iam.CreateRoleInput{
+	s := beginCase(t)
+	_, err := iam.NewFromConfig(adminConfig()).CreateRole(t.Context(), &iam.CreateRoleInput{
 		RoleName: new("Stranger"), AssumeRolePolicyDocument: new(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := iam.NewFromConfig(person()).PutRolePolicy(t.Context(), &iam.PutRolePolicyInput{
+	if _, err := iam.NewFromConfig(adminConfig()).PutRolePolicy(t.Context(), &iam.PutRolePolicyInput{
 		RoleName: new(world.ControllerRole), PolicyName: new("stranger"),
 		PolicyDocument: new(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"iam:PassRole","Resource":"arn:aws:iam::` + world.Account + `:role/Stranger"}]}`),
 	}); err != nil {
 		t.Fatal(err)
 	}
-	s.class("KarpenterNodeRole-sandbox", "Stranger")
+	s.applyClass("KarpenterNodeRole-sandbox", "Stranger")
 	s.pool("m5.large")
 	s.pod("web")
-	s.shows("describe nodeclaim "+s.claim(), "Reason: NodeNotFound Status: Unknown Type: Registered", "whether the role of the node may join the cluster (access entry or aws-auth)")
+	s.waitForOutput("describe nodeclaim "+s.claim(), "Reason: NodeNotFound Status: Unknown Type: Registered", "whether the role of the node may join the cluster (access entry or aws-auth)")
 }
 
 // Row "node never registers", for images that leave the taint out.
 func TestTaintMissing(t *testing.T) {
 	t.Parallel()
-	s := begin(t)
+	s := beginCase(t)
 	s.nodes(fakenode.Fault{NoUnregisteredTaint: true})
-	s.class()
+	s.applyClass()
 	s.pool("m5.large")
 	s.pod("web")
-	s.shows("describe nodeclaim "+s.claim(), "Warning UnregisteredTaintMissing", "joined without the taint karpenter.sh/unregistered:NoExecute", "let the kubelet register with that taint")
+	s.waitForOutput("describe nodeclaim "+s.claim(), "Warning UnregisteredTaintMissing", "joined without the taint karpenter.sh/unregistered:NoExecute", "let the kubelet register with that taint")
 }
 
 // Rows "node not initialized" and "nodes not removed" (LC-11, LC-12): each obstacle is named, and the node says
@@ -97,15 +97,15 @@ func TestNotInitialized(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := begin(t)
+			s := beginCase(t)
 			s.nodes(tc.fault)
-			s.class()
+			s.applyClass()
 			s.pool(tc.types, tc.pool...)
 			s.pod("web", tc.pod...)
 			claim := s.claim()
-			s.shows("describe nodeclaim "+claim, append(tc.want, "Status: Unknown Type: Initialized")...)
-			node := s.kubectl("get", "nodeclaim", claim, "-o", "jsonpath={.status.nodeName}")
-			s.shows("describe node "+node, "DisruptionBlocked", "is not initialized")
+			s.waitForOutput("describe nodeclaim "+claim, append(tc.want, "Status: Unknown Type: Initialized")...)
+			node := s.runKubectl("get", "nodeclaim", claim, "-o", "jsonpath={.status.nodeName}")
+			s.waitForOutput("describe node "+node, "DisruptionBlocked", "is not initialized")
 		})
 	}
 }
@@ -113,35 +113,35 @@ func TestNotInitialized(t *testing.T) {
 // Row "instance ends at once": the claim goes, and the pod gets another.
 func TestInstanceEndsAtOnce(t *testing.T) {
 	t.Parallel()
-	s := begin(t)
+	s := beginCase(t)
 	s.nodes(fakenode.Fault{NeverJoin: true})
-	s.class()
+	s.applyClass()
 	s.pool("m5.large")
 	s.pod("web")
 	claim := s.claim()
-	s.shows("describe nodeclaim "+claim, "Status: True Type: Launched")
+	s.waitForOutput("describe nodeclaim "+claim, "Status: True Type: Launched")
 	server.World.Nodes.Faults().Clear(s.name)
 	if _, err := server.Control(t.Context(), "POST", "kill", `{"selector":{"nodepool":"`+s.name+`"}}`); err != nil {
 		t.Fatal(err)
 	}
-	s.await(func() string {
+	s.waitUntil(func() string {
 		if out, err := s.run("", "get", "nodeclaim", claim); err == nil {
 			return out
 		}
 		return ""
 	})
-	s.running("web")
+	s.waitForRunningPod("web")
 }
 
 // Row "memory estimate wrong" (LC-40).
 func TestMemoryEstimateWrong(t *testing.T) {
 	t.Parallel()
-	s := begin(t)
+	s := beginCase(t)
 	s.nodes(fakenode.Fault{MemoryLoss: 0.3})
-	s.class()
+	s.applyClass()
 	s.pool("m5.large")
 	s.pod("web", "{cpu: 1}", "{cpu: 1, memory: 1Gi}")
-	s.shows("describe nodeclaim "+s.claim(), "Status: False Type: ConsistentStateFound", "memory", "vmMemoryOverheadPercent")
+	s.waitForOutput("describe nodeclaim "+s.claim(), "Status: False Type: ConsistentStateFound", "memory", "vmMemoryOverheadPercent")
 }
 
 // Rows "nodes not removed" and "consolidation too eager" (S-182, S-183, S-066): a PodDisruptionBudget keeps a node,
@@ -149,19 +149,19 @@ func TestMemoryEstimateWrong(t *testing.T) {
 // the node go.
 func TestNodeNotRemoved(t *testing.T) {
 	t.Parallel()
-	s := begin(t)
-	s.class()
+	s := beginCase(t)
+	s.applyClass()
 	s.pool("m5.large", "consolidateAfter: Never", "consolidateAfter: 5s")
 	s.pod("web", "annotations: {}", "labels: {app: web}")
-	s.running("web")
-	node := s.kubectl("get", "pod", "-n", s.namespace, "web", "-o", "jsonpath={.spec.nodeName}")
+	s.waitForRunningPod("web")
+	node := s.runKubectl("get", "pod", "-n", s.namespace, "web", "-o", "jsonpath={.spec.nodeName}")
 	s.apply("{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: all, namespace: " + s.namespace + "}, spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}}")
-	s.shows("describe node "+node, "DisruptionBlocked", "PodDisruptionBudget "+s.namespace+"/all")
-	s.kubectl("annotate", "node", node, "karpenter.sh/do-not-disrupt=true")
-	s.kubectl("delete", "pod", "-n", s.namespace, "web", "--grace-period=0", "--force")
-	s.shows("describe node "+node, "DisruptionBlocked", "the node carries annotation karpenter.sh/do-not-disrupt")
-	s.kubectl("annotate", "node", node, "karpenter.sh/do-not-disrupt-")
-	s.await(func() string {
+	s.waitForOutput("describe node "+node, "DisruptionBlocked", "PodDisruptionBudget "+s.namespace+"/all")
+	s.runKubectl("annotate", "node", node, "karpenter.sh/do-not-disrupt=true")
+	s.runKubectl("delete", "pod", "-n", s.namespace, "web", "--grace-period=0", "--force")
+	s.waitForOutput("describe node "+node, "DisruptionBlocked", "the node carries annotation karpenter.sh/do-not-disrupt")
+	s.runKubectl("annotate", "node", node, "karpenter.sh/do-not-disrupt-")
+	s.waitUntil(func() string {
 		if out, err := s.run("", "get", "node", node); err == nil {
 			return out
 		}
@@ -172,49 +172,49 @@ func TestNodeNotRemoved(t *testing.T) {
 // Row "nodes not removed", by a volume that is not detached (LC-37): the terminating node names it.
 func TestVolumeKeepsTheNode(t *testing.T) {
 	t.Parallel()
-	s := begin(t)
+	s := beginCase(t)
 	s.nodes(fakenode.Fault{DetachLate: time.Hour})
-	s.class()
+	s.applyClass()
 	s.pool("m5.large")
 	s.apply("{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data, namespace: " + s.namespace + "}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}")
 	s.pod("store", "  containers:", "  volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]\n  containers:")
-	s.running("store")
-	node := s.kubectl("get", "pod", "-n", s.namespace, "store", "-o", "jsonpath={.spec.nodeName}")
-	volume := s.kubectl("get", "pvc", "-n", s.namespace, "data", "-o", "jsonpath={.spec.volumeName}")
-	s.kubectl("delete", "node", node, "--wait=false")
-	s.shows("describe node "+node, "AwaitingVolumeDetachment", volume)
+	s.waitForRunningPod("store")
+	node := s.runKubectl("get", "pod", "-n", s.namespace, "store", "-o", "jsonpath={.spec.nodeName}")
+	volume := s.runKubectl("get", "pvc", "-n", s.namespace, "data", "-o", "jsonpath={.spec.volumeName}")
+	s.runKubectl("delete", "node", node, "--wait=false")
+	s.waitForOutput("describe node "+node, "AwaitingVolumeDetachment", volume)
 }
 
 // Row "nodes not removed", by an annotation of a pod, and by a budget (S-065, S-182).
 func TestBudgetBlocks(t *testing.T) {
 	t.Parallel()
-	s := begin(t)
-	s.class()
+	s := beginCase(t)
+	s.applyClass()
 	s.pool("m5.large", "consolidateAfter: Never", "consolidateAfter: 5s, budgets: [{nodes: \"0\"}]")
 	s.pod("web", "annotations: {}", "annotations: {karpenter.sh/do-not-disrupt: \"true\"}")
-	s.running("web")
-	node := s.kubectl("get", "pod", "-n", s.namespace, "web", "-o", "jsonpath={.spec.nodeName}")
-	s.shows("describe node "+node, "DisruptionBlocked", "pod "+s.namespace+"/web carries annotation karpenter.sh/do-not-disrupt")
-	s.kubectl("delete", "pod", "-n", s.namespace, "web", "--grace-period=0", "--force")
-	s.shows("describe nodepool "+s.name, "DisruptionBlocked", "a budget of the NodePool says 0")
+	s.waitForRunningPod("web")
+	node := s.runKubectl("get", "pod", "-n", s.namespace, "web", "-o", "jsonpath={.spec.nodeName}")
+	s.waitForOutput("describe node "+node, "DisruptionBlocked", "pod "+s.namespace+"/web carries annotation karpenter.sh/do-not-disrupt")
+	s.runKubectl("delete", "pod", "-n", s.namespace, "web", "--grace-period=0", "--force")
+	s.waitForOutput("describe nodepool "+s.name, "DisruptionBlocked", "a budget of the NodePool says 0")
 }
 
 // Row "AWS node still present after uninstall": while no controller runs, the finalizer keeps the node,
 // and a patch lets it go. Not parallel: the controller is stopped.
 func TestUninstalled(t *testing.T) {
-	s := begin(t)
-	s.class()
+	s := beginCase(t)
+	s.applyClass()
 	s.pool("m5.large")
 	s.pod("web")
-	s.running("web")
-	node := s.kubectl("get", "pod", "-n", s.namespace, "web", "-o", "jsonpath={.spec.nodeName}")
+	s.waitForRunningPod("web")
+	node := s.runKubectl("get", "pod", "-n", s.namespace, "web", "-o", "jsonpath={.spec.nodeName}")
 	controller.Pause()
 	t.Cleanup(controller.Resume)
-	s.kubectl("delete", "node", node, "--wait=false")
-	if out := s.kubectl("get", "node", node, "-o", "yaml"); !strings.Contains(out, "- karpenter.sh/termination") || !strings.Contains(out, "deletionTimestamp") {
+	s.runKubectl("delete", "node", node, "--wait=false")
+	if out := s.runKubectl("get", "node", node, "-o", "yaml"); !strings.Contains(out, "- karpenter.sh/termination") || !strings.Contains(out, "deletionTimestamp") {
 		t.Errorf("the finalizer is not shown:\n%s", out)
 	}
-	s.kubectl("patch", "node", node, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+	s.runKubectl("patch", "node", node, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
 	if out, err := s.run("", "get", "node", node); err == nil {
 		t.Errorf("the node is still there:\n%s", out)
 	}

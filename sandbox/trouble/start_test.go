@@ -44,26 +44,26 @@ func TestExitsAtStart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			exits(t, tc.flags, tc.env, tc.without, tc.code, tc.want...)
+			checkExit(t, tc.flags, tc.env, tc.without, tc.code, tc.want...)
 		})
 	}
 }
 
 // Credentials that EC2 does not know. Not parallel: the answer of EC2 is the same for all.
 func TestWrongCredentials(t *testing.T) {
-	s := begin(t)
+	s := beginCase(t)
 	for code, want := range map[string]string{
 		"AuthFailure":           "does not accept the credentials of the controller; check the role annotation or pod identity association",
 		"UnauthorizedOperation": "compare its policies with the installation guide",
 	} {
-		end := s.sandbox("faults", `{"action":"ec2:DescribeInstanceTypes","code":"`+code+`"}`)
-		exits(t, nil, nil, nil, 1, want)
+		end := s.injectFault("faults", `{"action":"ec2:DescribeInstanceTypes","code":"`+code+`"}`)
+		checkExit(t, nil, nil, nil, 1, want)
 		end()
 	}
 }
 
-// exits runs a controller that has to end at once.
-func exits(t *testing.T, flags, env, without []string, code int, texts ...string) {
+// checkExit runs a controller that has to end at once.
+func checkExit(t *testing.T, flags, env, without []string, code int, texts ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), quickly)
 	defer cancel()
@@ -88,39 +88,39 @@ func exits(t *testing.T, flags, env, without []string, code int, texts ...string
 
 // Row "pricing timeout in private subnet". Not parallel: the controller starts anew.
 func TestPricesOutOfReach(t *testing.T) {
-	s := begin(t)
-	end := s.sandbox("faults", `{"action":"pricing:GetProducts","drop":"before"}`)
+	s := beginCase(t)
+	end := s.injectFault("faults", `{"action":"pricing:GetProducts","drop":"before"}`)
 	controller.Kill()
-	s.logs("Reconciler error", "on-demand prices of instance types", "set isolated-vpc")
+	s.waitForLog("Reconciler error", "on-demand prices of instance types", "set isolated-vpc")
 	end()
-	s.class()
+	s.applyClass()
 	s.ready() // it works all the same, with the prices it has
 }
 
 // Row "interruptions not handled" (S-184): every failure names the queue and the permission. Not parallel
 // with tests that disturb AWS as well.
 func TestQueueOutOfReach(t *testing.T) {
-	s := begin(t)
+	s := beginCase(t)
 	const works = "watching interruption queue"
-	before := len(s.log(works))
-	end := s.sandbox("permissions", `{"role":"KarpenterControllerRole-sandbox","action":"sqs:*"}`)
+	before := len(s.matchingLogLines(works))
+	end := s.injectFault("permissions", `{"role":"KarpenterControllerRole-sandbox","action":"sqs:*"}`)
 	controller.Kill()
-	s.logs(`"ERROR"`, "reading the interruption queue", "Karpenter-sandbox", "sqs:GetQueueUrl")
+	s.waitForLog(`"ERROR"`, "reading the interruption queue", "Karpenter-sandbox", "sqs:GetQueueUrl")
 	end()
-	s.await(func() string {
-		if len(s.log(works)) == before {
+	s.waitUntil(func() string {
+		if len(s.matchingLogLines(works)) == before {
 			return "the queue is not watched again"
 		}
 		return ""
 	})
-	faulty := s.sandbox("faults", `{"action":"sqs:GetQueueUrl","code":"AWS.SimpleQueueService.NonExistentQueue"}`)
+	faulty := s.injectFault("faults", `{"action":"sqs:GetQueueUrl","code":"AWS.SimpleQueueService.NonExistentQueue"}`)
 	controller.Kill()
-	s.logs(`"ERROR"`, `there is no queue \"Karpenter-sandbox\" in this account and region: create it, or clear the setting interruption-queue`)
+	s.waitForLog(`"ERROR"`, `there is no queue \"Karpenter-sandbox\" in this account and region: create it, or clear the setting interruption-queue`)
 	faulty()
 }
 
 // Row "debug logging": the controller of these tests runs at level debug.
 func TestDebugLogging(t *testing.T) {
 	t.Parallel()
-	begin(t).logs(`"level":"DEBUG"`, `"caller":"`)
+	beginCase(t).waitForLog(`"level":"DEBUG"`, `"caller":"`)
 }

@@ -16,7 +16,7 @@ type bootClock struct {
 }
 
 // Now is the time of machines.
-func (c *bootClock) Now() time.Time { return c.of(c.Clock.Now()) }
+func (c *bootClock) Now() time.Time { return c.machineTime(c.Clock.Now()) }
 
 // Until waits for a time of machines.
 func (c *bootClock) Until(t time.Time) (reached <-chan struct{}, stop func()) {
@@ -26,8 +26,8 @@ func (c *bootClock) Until(t time.Time) (reached <-chan struct{}, stop func()) {
 	return c.Clock.Until(t)
 }
 
-// of is the time of machines at a time of the account; the zero time stays.
-func (c *bootClock) of(t time.Time) time.Time {
+// machineTime is the time of machines at a time of the account; the zero time stays.
+func (c *bootClock) machineTime(t time.Time) time.Time {
 	if since := t.Sub(c.began); !t.IsZero() && since > 0 {
 		return c.began.Add(time.Duration(float64(since) * c.speed))
 	}

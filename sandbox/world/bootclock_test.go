@@ -18,19 +18,19 @@ func TestTrust_D01_MachinesBootFasterOnTheClockOfTheAccount(t *testing.T) {
 	running := account.Now()
 	for name, tc := range map[string]struct{ at, want time.Time }{
 		"now":               {boot.Now(), began.Add(20 * time.Minute)},
-		"it runs":           {boot.of(running), began.Add(20 * time.Minute)},
-		"of an earlier run": {boot.of(began.Add(-time.Hour)), began.Add(-time.Hour)},
-		"it never ran":      {boot.of(time.Time{}), time.Time{}},
+		"it runs":           {boot.machineTime(running), began.Add(20 * time.Minute)},
+		"of an earlier run": {boot.machineTime(began.Add(-time.Hour)), began.Add(-time.Hour)},
+		"it never ran":      {boot.machineTime(time.Time{}), time.Time{}},
 	} {
 		if !tc.at.Equal(tc.want) {
 			t.Errorf("%s: %s, want %s", name, tc.at, tc.want)
 		}
 	}
-	reached, stop := boot.Until(boot.of(running).Add(-time.Second))
+	reached, stop := boot.Until(boot.machineTime(running).Add(-time.Second))
 	defer stop()
 	<-reached
 	now = now.Add(time.Second) // 20 of a machine
-	if booted := boot.of(running).Add(20 * time.Second); boot.Now().Before(booted) {
+	if booted := boot.machineTime(running).Add(20 * time.Second); boot.Now().Before(booted) {
 		t.Errorf("not booted at %s, want %s", boot.Now(), booted)
 	}
 }

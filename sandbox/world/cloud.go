@@ -29,10 +29,10 @@ func (c *cloud) Instances() []fakenode.Instance {
 		instance := fakenode.Instance{
 			ID: v.ID, Type: v.Type, Zone: v.Zone, ZoneID: v.ZoneID, Region: v.Region,
 			PrivateDNS: v.PrivateDNS, PrivateIP: v.PrivateIP, ImageID: v.ImageID, Architecture: v.Architecture,
-			CapacityType: v.CapacityType, Profile: v.Profile, State: v.State, Running: c.boot.of(v.Running), Rebooted: c.boot.of(v.Rebooted), UserData: v.UserData,
+			CapacityType: v.CapacityType, Profile: v.Profile, State: v.State, Running: c.boot.machineTime(v.Running), Rebooted: c.boot.machineTime(v.Rebooted), UserData: v.UserData,
 		}
 		if t, known := c.emulator.Catalogue().Machine(v.Type); known {
-			instance.Capacity, instance.LocalBytes = capacity(t), int64(t.NVMeGB)*gigabyte
+			instance.Capacity, instance.LocalBytes = instanceCapacity(t), int64(t.NVMeGB)*gigabyte
 		}
 		for _, d := range v.Disks {
 			instance.Disks = append(instance.Disks, fakenode.Disk{Device: d.Device, Bytes: int64(d.SizeGiB) << 30, Root: d.Device == v.RootDevice})
@@ -61,8 +61,8 @@ func (v volumes) Delete(id string)           { v.RemoveVolume(id) }
 func (v volumes) Attach(id, instance string) { v.AttachVolume(id, instance) }
 func (v volumes) Detach(id string)           { v.DetachVolume(id) }
 
-// capacity is what a machine of a type has, and its network interfaces allow.
-func capacity(t catalogue.Type) corev1.ResourceList {
+// instanceCapacity is what a machine of a type has, and its network interfaces allow.
+func instanceCapacity(t catalogue.Type) corev1.ResourceList {
 	list := corev1.ResourceList{
 		corev1.ResourceCPU:              *resource.NewQuantity(int64(t.VCPU), resource.DecimalSI),
 		corev1.ResourceMemory:           *resource.NewQuantity(int64(t.MemoryMiB)<<20, resource.BinarySI),

@@ -37,7 +37,7 @@ type nodeFault struct {
 	Conditions map[corev1.NodeConditionType]corev1.ConditionStatus `json:"conditions,omitempty"`
 }
 
-func (f nodeFault) fault() fakenode.Fault {
+func (f nodeFault) toFault() fakenode.Fault {
 	return fakenode.Fault{
 		NeverJoin: f.NeverJoin, JoinLate: time.Duration(f.JoinLate), NeverReady: f.NeverReady, Flap: time.Duration(f.Flap), MemoryLoss: f.MemoryLoss,
 		JoinTwice: f.JoinTwice, Rejoin: f.Rejoin, ProviderIDLate: time.Duration(f.ProviderIDLate), CSINodeLate: time.Duration(f.CSINodeLate),
@@ -70,7 +70,7 @@ func (w *World) addControls() {
 			if f.Name == "" {
 				return nil, fmt.Errorf("name: is required, so that the fault can be ended again")
 			}
-			w.Nodes.Faults().Set(f.Name, f.Selector, f.fault())
+			w.Nodes.Faults().Set(f.Name, f.Selector, f.toFault())
 			return nil, nil
 		},
 		http.MethodDelete: func(body []byte) (any, error) {

@@ -93,13 +93,13 @@ func (c *Controller) Starts() int {
 // Kill ends the process as a crash does, without notice, and returns when it is gone. With Restart it
 // runs again a moment later; without, Start does that.
 func (c *Controller) Kill() {
-	if p := c.signal(syscall.SIGKILL, true); p != nil {
+	if p := c.signalProcess(syscall.SIGKILL, true); p != nil {
 		<-p.done
 	}
 }
 
-// Hold ends the process like Kill, and keeps it down until Start.
-func (c *Controller) Hold() {
+// KillAndHold ends the process like Kill, and keeps it down until Start.
+func (c *Controller) KillAndHold() {
 	c.mu.Lock()
 	c.held = true
 	c.mu.Unlock()
@@ -107,13 +107,13 @@ func (c *Controller) Hold() {
 }
 
 // Pause stops the process in the middle of what it does, until Resume.
-func (c *Controller) Pause() { c.signal(syscall.SIGSTOP, false) }
+func (c *Controller) Pause() { c.signalProcess(syscall.SIGSTOP, false) }
 
 // Resume lets a paused process go on.
-func (c *Controller) Resume() { c.signal(syscall.SIGCONT, false) }
+func (c *Controller) Resume() { c.signalProcess(syscall.SIGCONT, false) }
 
-// signal sends a signal to the process if there is one, and returns it.
-func (c *Controller) signal(s syscall.Signal, ends bool) *process {
+// signalProcess sends a signal to the process if there is one, and returns it.
+func (c *Controller) signalProcess(s syscall.Signal, ends bool) *process {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.running == nil {
@@ -127,7 +127,7 @@ func (c *Controller) signal(s syscall.Signal, ends bool) *process {
 // RunController runs the binary that users run, as the service account that the chart makes and with no more than its
 // rights, in the cluster and, by the role that the account is associated with, in AWS.
 func (w *World) RunController(ctx context.Context, o ControllerOptions) (*Controller, error) {
-	o.Installation = o.complete()
+	o.Installation = o.withDefaults()
 	if o.Log == "" {
 		o.Log = "controller.log"
 	}
@@ -139,7 +139,7 @@ func (w *World) RunController(ctx context.Context, o ControllerOptions) (*Contro
 	if c.kubeconfig, err = w.kubeconfig(ctx, o.Installation, o.Proxied); err != nil {
 		return nil, fmt.Errorf("the service account of the controller: %w", err)
 	}
-	if c.identity, err = w.identify(ctx, o.Installation); err != nil {
+	if c.identity, err = w.assignIdentity(ctx, o.Installation); err != nil {
 		return nil, fmt.Errorf("the credentials of the controller: %w", err)
 	}
 	if err := os.Remove(c.Log); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -160,7 +160,7 @@ func (w *World) RunController(ctx context.Context, o ControllerOptions) (*Contro
 
 // terminate ends the process as a kubelet does, in order, and returns when it is gone.
 func (c *Controller) terminate() {
-	if p := c.signal(syscall.SIGTERM, true); p != nil {
+	if p := c.signalProcess(syscall.SIGTERM, true); p != nil {
 		_ = p.cmd.Process.Signal(syscall.SIGCONT) // one that is paused would never end
 		<-p.done
 	}
@@ -184,8 +184,8 @@ func (c *Controller) Start(ctx context.Context) error {
 	return c.launch(ctx)
 }
 
-// restart is Start unless the process is held down.
-func (c *Controller) restart(ctx context.Context) error {
+// restartUnlessHeld is Start unless the process is held down.
+func (c *Controller) restartUnlessHeld(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.held {
@@ -203,8 +203,8 @@ func (c *Controller) launch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), c.options.Binary, c.arguments()...)
-	cmd.Env = append(surroundings(), c.environment()...)
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), c.options.Binary, c.commandArguments()...)
+	cmd.Env = append(inheritedEnvironment(), c.processEnvironment()...)
 	cmd.Stdout, cmd.Stderr = log, log
 	containers.EndWithParent(cmd)
 	if err := cmd.Start(); err != nil {
@@ -216,13 +216,13 @@ func (c *Controller) launch(ctx context.Context) error {
 	go func() {
 		err := cmd.Wait()
 		_ = log.Close() // what matters was written by the process
-		c.gone(ctx, p, err)
+		c.handleExit(ctx, p, err)
 	}()
 	return nil
 }
 
-// arguments are those of the binary.
-func (c *Controller) arguments() []string {
+// commandArguments are those of the binary.
+func (c *Controller) commandArguments() []string {
 	arguments := []string{"controller", "--metrics-port=0", "--health-probe-port=0"}
 	if c.options.LeaderElection {
 		arguments = append(arguments, "--leader-election-namespace="+c.options.Namespace)
@@ -232,14 +232,14 @@ func (c *Controller) arguments() []string {
 	return append(arguments, c.options.Flags...)
 }
 
-// surroundings are the variables of this process, but for what would lead the controller to another account.
-func surroundings() []string {
+// inheritedEnvironment are the variables of this process, but for what would lead the controller to another account.
+func inheritedEnvironment() []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "AWS_") })
 }
 
-func (c *Controller) environment() []string {
-	env := slices.Concat(c.world.network(), c.world.clusterSettings(), c.identity, []string{
-		"KUBECONFIG=" + c.kubeconfig, "NOMINATE_PODS=" + strconv.FormatBool(c.options.nominates()),
+func (c *Controller) processEnvironment() []string {
+	env := slices.Concat(c.world.networkEnvironment(), c.world.clusterSettings(), c.identity, []string{
+		"KUBECONFIG=" + c.kubeconfig, "NOMINATE_PODS=" + strconv.FormatBool(c.options.grantsNomination()),
 	})
 	if c.options.Proxied {
 		// The proxy speaks plain HTTP, so that its kubeconfig has no certificate for nodes to learn.
@@ -248,8 +248,8 @@ func (c *Controller) environment() []string {
 	return append(env, c.options.Env...)
 }
 
-// gone tells of a process that ended, and runs it again if it should.
-func (c *Controller) gone(ctx context.Context, p *process, err error) {
+// handleExit tells of a process that ended, and runs it again if it should.
+func (c *Controller) handleExit(ctx context.Context, p *process, err error) {
 	c.mu.Lock()
 	c.running = nil
 	again, told := c.options.Restart && !c.stopped, !p.expected
@@ -264,7 +264,7 @@ func (c *Controller) gone(ctx context.Context, p *process, err error) {
 			c.options.Ended(fmt.Errorf("the controller ended (%w) and is run again; see %s", cmp.Or(err, errors.New("exit status 0")), c.Log))
 		}
 		time.Sleep(delay)
-		err, told = c.restart(ctx), true
+		err, told = c.restartUnlessHeld(ctx), true
 		if err == nil {
 			return
 		}

@@ -43,7 +43,7 @@ func (w *World) CutDNS() (mend func()) {
 	return func() { w.noDNS.Store(false) }
 }
 
-// resolves reports whether a pod with a DNS policy finds the names of AWS.
-func (w *World) resolves(policy corev1.DNSPolicy) bool {
+// canResolveAWS reports whether a pod with a DNS policy finds the names of AWS.
+func (w *World) canResolveAWS(policy corev1.DNSPolicy) bool {
 	return !w.noDNS.Load() || policy == corev1.DNSDefault || policy == corev1.DNSNone
 }

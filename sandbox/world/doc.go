@@ -3,5 +3,5 @@
 // front of the API server where requests can go wrong.
 //
 // The command, the demo and the flow tests start it from here. A controller runs in it only when asked
-// for: see RunController. Enter at Start.
+// for: see RunController. Start reading at Start.
 package world

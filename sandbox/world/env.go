@@ -13,7 +13,7 @@ import (
 
 // Environment is what a shell needs to see to live in this world: kubectl, helm, aws. Who sources it may do everything.
 func (w *World) Environment() []string {
-	env := append(append(w.network(), w.clusterSettings()...),
+	env := append(append(w.networkEnvironment(), w.clusterSettings()...),
 		"AWS_ACCESS_KEY_ID=AKIASANDBOX", // of somebody who may do everything, as the person in the shell
 		"AWS_SECRET_ACCESS_KEY=sandbox",
 		"KUBECONFIG="+w.ControlPlane.Kubeconfig,
@@ -27,9 +27,9 @@ func (w *World) clusterSettings() []string {
 	return []string{"CLUSTER_NAME=" + Cluster, "CLUSTER_ENDPOINT=" + w.ControlPlane.Config.Host, "INTERRUPTION_QUEUE=" + Queue}
 }
 
-// network is what a process finds in a real account without a setting: the endpoints of the services under their names, and
+// networkEnvironment is what a process finds in a real account without a setting: the endpoints of the services under their names, and
 // its region. Credentials are another matter: see identify and podIdentity.
-func (w *World) network() []string {
+func (w *World) networkEnvironment() []string {
 	env := []string{
 		"AWS_ENDPOINT_URL=" + w.AWSEndpoint,
 		"AWS_REGION=" + Region,

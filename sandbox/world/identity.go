@@ -34,9 +34,9 @@ const (
 // roleAnnotation of a service account names the role of its pods (IRSA).
 const roleAnnotation = "eks.amazonaws.com/role-arn"
 
-// identify has a process act as the role of the controller in AWS: its service account is associated with the role, and
+// assignIdentity has a process act as the role of the controller in AWS: its service account is associated with the role, and
 // the process gets a token and the address of the agent, as a pod does on EKS. It returns the variables.
-func (w *World) identify(ctx context.Context, i Installation) ([]string, error) {
+func (w *World) assignIdentity(ctx context.Context, i Installation) ([]string, error) {
 	w.AWS.Associate(i.Namespace, i.ServiceAccount, ControllerRole)
 	client, err := kubernetes.NewForConfig(w.ControlPlane.Config)
 	if err != nil {
@@ -129,11 +129,11 @@ func (p *podIdentity) patch(ctx context.Context, r *admissionv1.AdmissionRequest
 	if err := json.Unmarshal(r.Object.Raw, pod); err != nil {
 		return nil, err
 	}
-	grant, err := p.grant(ctx, r.Namespace, pod.Spec.ServiceAccountName)
+	grant, err := p.identityOfAccount(ctx, r.Namespace, pod.Spec.ServiceAccountName)
 	if err != nil || grant == nil {
 		return nil, err
 	}
-	grant.put(&pod.Spec)
+	grant.injectIdentity(&pod.Spec)
 	return json.Marshal([]map[string]any{{"op": "replace", "path": "/spec", "value": &pod.Spec}})
 }
 
@@ -144,8 +144,8 @@ type grant struct {
 	variables            []corev1.EnvVar
 }
 
-// grant finds out what a service account is given. An association wins over an annotation, as on EKS.
-func (p *podIdentity) grant(ctx context.Context, namespace, account string) (*grant, error) {
+// identityOfAccount finds out what a service account is given. An association wins over an annotation, as on EKS.
+func (p *podIdentity) identityOfAccount(ctx context.Context, namespace, account string) (*grant, error) {
 	if p.account.PodIdentity(namespace, account) {
 		g := &grant{volume: "eks-pod-identity-token", folder: "/var/run/secrets/pods.eks.amazonaws.com/serviceaccount", file: "eks-pod-identity-token", audience: awsemu.PodIdentityAudience}
 		g.variables = []corev1.EnvVar{{Name: agentAddress, Value: p.endpoint + awsemu.CredentialsPath}, {Name: agentTokenFile, Value: g.folder + "/" + g.file}}
@@ -164,8 +164,8 @@ func (p *podIdentity) grant(ctx context.Context, namespace, account string) (*gr
 	return g, nil
 }
 
-// put gives it to every container. Variables that a container has stay as they are.
-func (g *grant) put(spec *corev1.PodSpec) {
+// injectIdentity gives it to every container. Variables that a container has stay as they are.
+func (g *grant) injectIdentity(spec *corev1.PodSpec) {
 	const day = 24 * 60 * 60
 	spec.Volumes = append(spec.Volumes, corev1.Volume{Name: g.volume, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 		Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Audience: g.audience, ExpirationSeconds: new(int64(day)), Path: g.file}}},

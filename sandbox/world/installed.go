@@ -63,12 +63,12 @@ func Granted(values ...string) []rbacv1.PolicyRule {
 	return rules
 }
 
-// nominates is what the chart sets NOMINATE_PODS to: it comes with the right.
-func (i Installation) nominates() bool {
+// grantsNomination is what the chart sets NOMINATE_PODS to: it comes with the right.
+func (i Installation) grantsNomination() bool {
 	return slices.ContainsFunc(i.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "pods/status") })
 }
 
-func (i Installation) complete() Installation {
+func (i Installation) withDefaults() Installation {
 	if i.Namespace == "" {
 		i.Namespace = metav1.NamespaceSystem
 	}
@@ -86,8 +86,8 @@ func (i Installation) name(original string) string {
 	return i.ServiceAccount + "-" + i.Namespace + strings.TrimPrefix(original, release)
 }
 
-// objects are what the chart makes of this installation: all, or of the kinds that are requested.
-func (i Installation) objects(kinds ...string) ([]*unstructured.Unstructured, error) {
+// renderObjects are what the chart makes of this installation: all, or of the kinds that are requested.
+func (i Installation) renderObjects(kinds ...string) ([]*unstructured.Unstructured, error) {
 	list, err := kubectl.Read("installed.yaml", installed)
 	if err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func (i Installation) objects(kinds ...string) ([]*unstructured.Unstructured, er
 		if len(kinds) > 0 && !slices.Contains(kinds, m.Object.GetKind()) {
 			continue
 		}
-		if err := i.adapt(m.Object); err != nil {
+		if err := i.adaptObject(m.Object); err != nil {
 			return nil, fmt.Errorf("%s %s: %w", m.Object.GetKind(), m.Object.GetName(), err)
 		}
 		out = append(out, m.Object)
@@ -105,8 +105,8 @@ func (i Installation) objects(kinds ...string) ([]*unstructured.Unstructured, er
 	return out, nil
 }
 
-// adapt changes an object as the chart would render it for this installation.
-func (i Installation) adapt(o *unstructured.Unstructured) error {
+// adaptObject changes an object as the chart would render it for this installation.
+func (i Installation) adaptObject(o *unstructured.Unstructured) error {
 	name, kind := o.GetName(), o.GetKind()
 	if o.GetNamespace() != "" && !strings.HasSuffix(name, "-dns") { // the Service of the DNS is where it is
 		o.SetNamespace(i.Namespace)
@@ -172,20 +172,20 @@ func rightsKinds() []string {
 
 // Grant makes the service account of an installation, with the rights of the chart. Called again, it changes them.
 func (w *World) Grant(ctx context.Context, i Installation) error {
-	return w.install(ctx, i.complete(), rightsKinds()...)
+	return w.installObjects(ctx, i.withDefaults(), rightsKinds()...)
 }
 
 // Install does what helm install does with the chart: pods of the controller run, as processes, if the world has a Program.
 // Its service account is associated with the role of the controller, as the installation guide says.
 func (w *World) Install(ctx context.Context, i Installation) error {
-	i = i.complete()
+	i = i.withDefaults()
 	w.AWS.Associate(i.Namespace, i.ServiceAccount, ControllerRole)
-	return w.install(ctx, i)
+	return w.installObjects(ctx, i)
 }
 
 // Uninstall removes what Install made, but for the namespace.
 func (w *World) Uninstall(ctx context.Context, i Installation) error {
-	list, err := i.complete().objects()
+	list, err := i.withDefaults().renderObjects()
 	if err != nil {
 		return err
 	}
@@ -197,8 +197,8 @@ func (w *World) Uninstall(ctx context.Context, i Installation) error {
 	return nil
 }
 
-func (w *World) install(ctx context.Context, i Installation, kinds ...string) error {
-	list, err := i.objects(kinds...)
+func (w *World) installObjects(ctx context.Context, i Installation, kinds ...string) error {
+	list, err := i.renderObjects(kinds...)
 	if err != nil {
 		return err
 	}

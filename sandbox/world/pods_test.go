@@ -94,7 +94,7 @@ func (c podCheck) get(name string) *corev1.Pod {
 	return p
 }
 
-func (c podCheck) await(name string, done func(*corev1.Pod) bool) *corev1.Pod {
+func (c podCheck) waitForPod(name string, done func(*corev1.Pod) bool) *corev1.Pod {
 	c.Helper()
 	var last *corev1.Pod
 	awaitCall(c.T, c.world, func() bool {
@@ -104,7 +104,7 @@ func (c podCheck) await(name string, done func(*corev1.Pod) bool) *corev1.Pod {
 	return last
 }
 
-func (c podCheck) logs(name string, previous bool) string {
+func (c podCheck) readLogs(name string, previous bool) string {
 	c.Helper()
 	text, err := c.kube.CoreV1().Pods(metav1.NamespaceDefault).GetLogs(name, &corev1.PodLogOptions{Previous: previous}).DoRaw(c.Context())
 	if err != nil {
@@ -113,7 +113,7 @@ func (c podCheck) logs(name string, previous bool) string {
 	return string(text)
 }
 
-func variable(text, name string) string {
+func variableValue(text, name string) string {
 	for line := range strings.Lines(text) {
 		if value, found := strings.CutPrefix(line, name+"="); found {
 			return strings.TrimSpace(value)
@@ -132,31 +132,31 @@ func checkPods(t *testing.T, w *world.World, kube kubernetes.Interface) {
 	} {
 		c.create(p)
 	}
-	c.await("runs", func(p *corev1.Pod) bool {
+	c.waitForPod("runs", func(p *corev1.Pod) bool {
 		return p.Status.Phase == corev1.PodRunning && len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].Ready
 	})
-	awaitCall(t, w, func() bool { return variable(c.logs("runs", false), "TMPDIR") != "" })
-	text := c.logs("runs", false)
+	awaitCall(t, w, func() bool { return variableValue(c.readLogs("runs", false), "TMPDIR") != "" })
+	text := c.readLogs("runs", false)
 	for name, want := range map[string]string{
 		"args controller --flag": "one", "SECOND": "one and two", "NAMESPACE": "default", "NODE": c.get("runs").Spec.NodeName, "LIMIT": fmt.Sprint(64 << 20), "HOSTNAME": "runs",
 	} {
-		if got := variable(text, name); got != want {
+		if got := variableValue(text, name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
-	c.checkIdentity(variable(text, "KUBECONFIG"), variable(text, "AWS_WEB_IDENTITY_TOKEN_FILE"))
+	c.checkIdentity(variableValue(text, "KUBECONFIG"), variableValue(text, "AWS_WEB_IDENTITY_TOKEN_FILE"))
 
-	c.await("ends", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodSucceeded })
-	if p := c.await("fails", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodFailed }); p.Status.ContainerStatuses[0].State.Terminated.ExitCode != 3 {
+	c.waitForPod("ends", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodSucceeded })
+	if p := c.waitForPod("fails", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodFailed }); p.Status.ContainerStatuses[0].State.Terminated.ExitCode != 3 {
 		t.Errorf("exit code %d, want 3", p.Status.ContainerStatuses[0].State.Terminated.ExitCode)
 	}
-	looping := c.await("loops", func(p *corev1.Pod) bool {
+	looping := c.waitForPod("loops", func(p *corev1.Pod) bool {
 		return len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].State.Waiting != nil
 	}).Status.ContainerStatuses[0]
 	if last := looping.LastTerminationState.Terminated; looping.State.Waiting.Reason != "CrashLoopBackOff" || looping.RestartCount != 1 || last == nil || last.ExitCode != 3 {
 		t.Errorf("%+v, want one that waits after its second end", looping)
 	}
-	if text := c.logs("loops", true); !strings.Contains(text, "args broken") {
+	if text := c.readLogs("loops", true); !strings.Contains(text, "args broken") {
 		t.Errorf("the log of the one before: %s", text)
 	}
 	pods := kube.CoreV1().Pods(metav1.NamespaceDefault)
@@ -179,7 +179,7 @@ func (c podCheck) checkIdentity(kubeconfig, other string) {
 	if err != nil {
 		c.Fatal(err)
 	}
-	if who := username(c.Context(), c.T, own); who != "system:serviceaccount:default:default" {
+	if who := authenticatedUser(c.Context(), c.T, own); who != "system:serviceaccount:default:default" {
 		c.Errorf("it acts as %s", who)
 	}
 	token, err := os.ReadFile(other)
@@ -190,12 +190,12 @@ func (c podCheck) checkIdentity(kubeconfig, other string) {
 	if err != nil {
 		c.Fatal(err)
 	}
-	if who := username(c.Context(), c.T, stranger); who != "" {
+	if who := authenticatedUser(c.Context(), c.T, stranger); who != "" {
 		c.Errorf("a token for AWS is taken by the API server, as one of %s", who)
 	}
 }
 
-func username(ctx context.Context, t *testing.T, client kubernetes.Interface) string {
+func authenticatedUser(ctx context.Context, t *testing.T, client kubernetes.Interface) string {
 	t.Helper()
 	who, err := client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if err != nil {

@@ -172,8 +172,8 @@ func (w *World) startAWS(ctx context.Context, o Options) error {
 	if w.AWSEndpoint, err = w.serve(ctx, o.AWSPort, w.AWS); err != nil {
 		return err
 	}
-	w.background(func() error { return w.AWS.Run(ctx) })
-	w.background(func() error { return w.keepSaving(ctx) })
+	w.runInBackground(func() error { return w.AWS.Run(ctx) })
+	w.runInBackground(func() error { return w.keepSaving(ctx) })
 	return nil
 }
 
@@ -195,7 +195,7 @@ func (w *World) startNodes(ctx context.Context, o Options) error {
 	if o.Scale {
 		options.LeaseDuration = scaledLease
 	}
-	if options.Runtime, err = w.runtime(client, o); err != nil {
+	if options.Runtime, err = w.newRuntime(client, o); err != nil {
 		return err
 	}
 	w.Nodes, err = fakenode.New(options)
@@ -203,12 +203,12 @@ func (w *World) startNodes(ctx context.Context, o Options) error {
 		return err
 	}
 	serve(w.Nodes.KubeletAPI())
-	w.background(func() error { return w.Nodes.Run(ctx) })
+	w.runInBackground(func() error { return w.Nodes.Run(ctx) })
 	return nil
 }
 
-// runtime runs the pods of our image and of others that there is a program for; nil if there is none.
-func (w *World) runtime(client kubernetes.Interface, o Options) (fakenode.Runtime, error) {
+// newRuntime runs the pods of our image and of others that there is a program for; nil if there is none.
+func (w *World) newRuntime(client kubernetes.Interface, o Options) (fakenode.Runtime, error) {
 	programs := maps.Clone(o.Programs)
 	if programs == nil {
 		programs = map[string]string{}
@@ -220,7 +220,7 @@ func (w *World) runtime(client kubernetes.Interface, o Options) (fakenode.Runtim
 		return nil, nil
 	}
 	return containers.New(containers.Options{
-		Dir: filepath.Join(w.dir, "pods"), Programs: programs, Client: client, Config: w.ControlPlane.Config, Network: w.network(), Resolves: w.resolves,
+		Dir: filepath.Join(w.dir, "pods"), Programs: programs, Client: client, Config: w.ControlPlane.Config, Network: w.networkEnvironment(), Resolves: w.canResolveAWS,
 	})
 }
 
@@ -250,7 +250,7 @@ func (w *World) serveOn(listener net.Listener, handler http.Handler) {
 	w.serving.Lock()
 	w.servers = append(w.servers, server)
 	w.serving.Unlock()
-	w.background(func() error {
+	w.runInBackground(func() error {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			return err
 		}
@@ -289,7 +289,7 @@ func (w *World) listenTLS(ctx context.Context, config *tls.Config) (port int32, 
 	return int32(address.Port), func(handler http.Handler) { w.serveOn(tls.NewListener(listener, config), handler) }, nil
 }
 
-func (w *World) background(run func() error) {
+func (w *World) runInBackground(run func() error) {
 	w.running.Go(func() {
 		if err := run(); err != nil {
 			select {

@@ -40,7 +40,7 @@ const patience = 5 * time.Minute
 func TestWorld(t *testing.T) {
 	dir := t.TempDir()
 	w := start(t, world.Options{Dir: dir, Metrics: true, Driver: true, Program: writeProgram(t)})
-	cloud, kube := clients(t, w)
+	cloud, kube := newClients(t, w)
 	awaitCall(t, w, func() bool { return servesMetrics(t, kube) })
 
 	instance := cloud.launch(t, ec2types.InstanceTypeM5Large, userData(world.Cluster))
@@ -104,11 +104,11 @@ func TestWorld(t *testing.T) {
 		cloud.terminate(t, lost)
 	})
 	t.Run("the control API disturbs nodes and the API server", func(t *testing.T) {
-		control(t, w, http.MethodPost, "nodes", `{"name":"dead","selector":{"instance":"`+instance+`"},"neverReady":true}`)
+		callControlAPI(t, w, http.MethodPost, "nodes", `{"name":"dead","selector":{"instance":"`+instance+`"},"neverReady":true}`)
 		awaitNode(t, kube, func(n *corev1.Node) bool { return n.Name == node.Name && !ready(n) })
-		control(t, w, http.MethodDelete, "nodes", `{"name":"dead"}`)
+		callControlAPI(t, w, http.MethodDelete, "nodes", `{"name":"dead"}`)
 		awaitNode(t, kube, func(n *corev1.Node) bool { return n.Name == node.Name && ready(n) })
-		control(t, w, http.MethodPost, "nodes", `{"name":"all","selector":{"instance":"`+instance+`"},"joinTwice":true,"rejoin":true,"providerIDLate":"1s","csiNodeLate":"1s",`+
+		callControlAPI(t, w, http.MethodPost, "nodes", `{"name":"all","selector":{"instance":"`+instance+`"},"joinTwice":true,"rejoin":true,"providerIDLate":"1s","csiNodeLate":"1s",`+
 			`"zero":["x.io/y"],"conditions":{"KernelReady":"False"},"detachLate":"1h"}`)
 		awaitNode(t, kube, func(n *corev1.Node) bool {
 			return n.Name == "twin-"+node.Name && n.Spec.ProviderID == node.Spec.ProviderID
@@ -117,9 +117,9 @@ func TestWorld(t *testing.T) {
 			_, zero := n.Status.Capacity["x.io/y"]
 			return n.Name == node.Name && zero && slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == "KernelReady" })
 		})
-		control(t, w, http.MethodDelete, "nodes", "")
-		awaitGone(t, kube, "twin-"+node.Name)
-		control(t, w, http.MethodPost, "kube", `{"verb":"list","resource":"pods","status":503}`)
+		callControlAPI(t, w, http.MethodDelete, "nodes", "")
+		waitUntilDeleted(t, kube, "twin-"+node.Name)
+		callControlAPI(t, w, http.MethodPost, "kube", `{"verb":"list","resource":"pods","status":503}`)
 		proxied, err := kubernetes.NewForConfig(&rest.Config{Host: w.ProxyEndpoint})
 		if err != nil {
 			t.Fatal(err)
@@ -127,19 +127,19 @@ func TestWorld(t *testing.T) {
 		if _, err := proxied.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{}); err == nil {
 			t.Error("a request that should fail passed")
 		}
-		control(t, w, http.MethodDelete, "kube", "")
+		callControlAPI(t, w, http.MethodDelete, "kube", "")
 		if _, err := proxied.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{}); err != nil {
 			t.Error(err)
 		}
 	})
 	t.Run("a type of the control becomes a node of its size, and stays one", func(t *testing.T) {
-		control(t, w, http.MethodPost, "catalogue", `{"name":"x9.large","like":"m5.large","vcpu":6}`)
+		callControlAPI(t, w, http.MethodPost, "catalogue", `{"name":"x9.large","like":"m5.large","vcpu":6}`)
 		made := cloud.launch(t, "x9.large", userData(world.Cluster))
 		big := func(n *corev1.Node) bool {
 			return strings.HasSuffix(n.Spec.ProviderID, "/"+made) && ready(n) && n.Status.Capacity.Cpu().Value() == 6
 		}
 		awaitNode(t, kube, big)
-		control(t, w, http.MethodDelete, "catalogue/x9.large", "")
+		callControlAPI(t, w, http.MethodDelete, "catalogue/x9.large", "")
 		awaitNode(t, kube, big)
 		cloud.terminate(t, made)
 	})
@@ -176,16 +176,16 @@ func TestWorld(t *testing.T) {
 		if !bytes.Equal(authority, again.ControlPlane.Config.CAData) || api != again.ControlPlane.Config.Host || account != again.AWSEndpoint {
 			t.Errorf("Trust D02: the API server was at %s and is at %s, AWS was at %s and is at %s, and the authority must be the same", api, again.ControlPlane.Config.Host, account, again.AWSEndpoint)
 		}
-		cloud, kube := clients(t, again)
+		cloud, kube := newClients(t, again)
 		awaitCall(t, again, func() bool { return !servesMetrics(t, kube) })
 		awaitNode(t, kube, func(n *corev1.Node) bool { return n.Name == node.Name && ready(n) })
 		cloud.terminate(t, instance)
-		awaitGone(t, kube, node.Name)
+		waitUntilDeleted(t, kube, node.Name)
 	})
 }
 
-// identity is who the API server takes the owner of a kubeconfig for.
-func identity(t *testing.T, kubeconfig string) string {
+// userOfKubeconfig is who the API server takes the owner of a kubeconfig for.
+func userOfKubeconfig(t *testing.T, kubeconfig string) string {
 	t.Helper()
 	settings, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
@@ -229,14 +229,14 @@ func checkController(t *testing.T, w *world.World) {
 		}
 	}
 	kubeconfig := filepath.Join(filepath.Dir(c.Log), "kube-system-karpenter-proxied.kubeconfig")
-	if who := identity(t, kubeconfig); who != "system:serviceaccount:kube-system:karpenter" {
+	if who := userOfKubeconfig(t, kubeconfig); who != "system:serviceaccount:kube-system:karpenter" {
 		t.Errorf("S-116: the controller acts as %s", who)
 	}
 	c.Pause()
 	c.Resume()
 	c.Kill()
 	awaitCall(t, w, func() bool { return c.Starts() == 2 && len(lines()) == 2 })
-	c.Hold()
+	c.KillAndHold()
 	time.Sleep(time.Second) // longer than the pause before a restart
 	if c.Starts() != 2 {
 		t.Error("it runs again although it is held down")
@@ -301,7 +301,7 @@ type account struct {
 	ssm *ssm.Client
 }
 
-func clients(t *testing.T, w *world.World) (*account, kubernetes.Interface) {
+func newClients(t *testing.T, w *world.World) (*account, kubernetes.Interface) {
 	t.Helper()
 	cfg, err := config.LoadDefaultConfig(t.Context(), config.WithRegion(world.Region), config.WithBaseEndpoint(w.AWSEndpoint),
 		config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider("AKIASANDBOX", "x", "")))
@@ -409,7 +409,7 @@ func awaitNode(t *testing.T, kube kubernetes.Interface, holds func(*corev1.Node)
 	return nil
 }
 
-func awaitGone(t *testing.T, kube kubernetes.Interface, name string) {
+func waitUntilDeleted(t *testing.T, kube kubernetes.Interface, name string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -447,7 +447,7 @@ func awaitCall(t *testing.T, w *world.World, holds func() bool) {
 	}
 }
 
-func control(t *testing.T, w *world.World, method, path, body string) {
+func callControlAPI(t *testing.T, w *world.World, method, path, body string) {
 	t.Helper()
 	if status, text := post(t, w, method, path, body); status != http.StatusOK {
 		t.Fatalf("%s %s: %s", method, path, text)

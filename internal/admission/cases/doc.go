@@ -2,5 +2,5 @@
 // and what the API server must say to them. They run against the API server's libraries in
 // internal/admission and against a real API server in sandbox/.
 //
-// Only tests import it. Enter at All.
+// Only tests import it. Start reading at All.
 package cases

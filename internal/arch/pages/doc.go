@@ -7,5 +7,5 @@
 //	<!-- needs AWS: why -->                    it is not run
 //	<!-- run by: sandbox/demo TestDemo -->     another test shows it
 //
-// Enter at Blocks. Not here: how commands are run, which is in sandbox/docs.
+// Start reading at Blocks. Not here: how commands are run, which is in sandbox/docs.
 package pages

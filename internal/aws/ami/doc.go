@@ -6,5 +6,5 @@
 // alias rule, if it has an alias), and its format to internal/aws/userdata if that is a new one.
 //
 // Not here: lookups of images (internal/aws/discover) and the text of user data (internal/aws/userdata).
-// Enter at Of.
+// Start reading at Of.
 package ami

@@ -3,5 +3,5 @@
 // It reads codes, HTTP status codes and texts, and answers with the words of internal/cloud, or with the
 // reason and the sentence that a failed launch shows on its NodeClaim. Everything is a pure function.
 //
-// Not here: what is done about an error. Enter at Kind and LaunchReason.
+// Not here: what is done about an error. Start reading at Kind and LaunchReason.
 package awserr

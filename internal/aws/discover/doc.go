@@ -5,5 +5,5 @@
 // callers keep what they knew. Not here: conditions and status (internal/aws/nodeclass), subnet addresses reserved
 // for launches in flight (internal/aws/launch).
 //
-// Enter at New; Image is pure and says which image an instance type gets.
+// Start reading at New; Image is pure and says which image an instance type gets.
 package discover

@@ -4,5 +4,5 @@
 // What nodes need to join is resolved once by Start, the version again by RefreshVersion, the rest when
 // it is first requested. Not here: how nodes use it (internal/aws/userdata), permissions.
 //
-// Enter at New and Cluster.Start.
+// Start reading at New and Cluster.Start.
 package eks

@@ -7,5 +7,5 @@
 // message waits for EC2 (whose instance is it?) and for its deletion beside them: only the search for its NodeClaim, in
 // the cache, and the deletion of that come before the next message.
 //
-// Not here: the drain, the replacement, the end of the instance. Enter at Queue, Statuses and Parse.
+// Not here: the drain, the replacement, the end of the instance. Start reading at Queue, Statuses and Parse.
 package interrupt

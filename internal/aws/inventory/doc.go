@@ -4,5 +4,5 @@
 // exist. Only a response that says so proves that an instance is terminated, never a failed call. A terminated
 // instance stays terminated, in whatever order responses arrive.
 //
-// Not here: which instance belongs to which NodeClaim, and when one has to be terminated. Enter at New.
+// Not here: which instance belongs to which NodeClaim, and when one has to be terminated. Start reading at New.
 package inventory

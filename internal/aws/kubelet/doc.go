@@ -5,5 +5,5 @@
 // It is pure. Not here: how the fields become user data (internal/aws/userdata), what they leave for
 // pods (internal/aws/offering).
 //
-// Enter at Parse, Check, CheckOverride and Config.For.
+// Start reading at Parse, Check, CheckOverride and Config.For.
 package kubelet

@@ -9,5 +9,5 @@
 // Labels and taints of a node at its first boot are decided here (boot.go), not in internal/aws/userdata. Not here:
 // which types a claim allows (internal/solve), what instances exist (internal/aws/inventory).
 //
-// Enter at New and Launcher.Launch.
+// Start reading at New and Launcher.Launch.
 package launch

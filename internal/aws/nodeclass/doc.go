@@ -5,5 +5,5 @@
 // Not here: how selectors are looked up (internal/aws/discover), instance profiles (internal/aws/profile),
 // dry runs (internal/aws/launch).
 //
-// Enter at Next, or at Classes.Register.
+// Start reading at Next, or at Classes.Register.
 package nodeclass

@@ -6,5 +6,5 @@
 // insufficient capacity (Unavailable). Lists are shared and rebuilt only when one of these changed. Not here: prices
 // (internal/aws/price), launches (internal/aws/launch).
 //
-// Enter at New and Catalog.Types.
+// Start reading at New and Catalog.Types.
 package offering

@@ -5,5 +5,5 @@
 // built-in list of us-east-1 is used instead. Prices that are missing, zero or not a number are unknown, never cheap.
 // Not here: discounts, Windows surcharges, what a node is worth.
 //
-// Enter at New and Table.Refresh.
+// Start reading at New and Table.Refresh.
 package price

@@ -4,5 +4,5 @@
 // A profile that a user names is never created, changed or deleted. Not here: the condition that shows
 // what went wrong (internal/aws/nodeclass).
 //
-// Enter at New, Profiles.Ensure and Profiles.Collect.
+// Start reading at New, Profiles.Ensure and Profiles.Collect.
 package profile

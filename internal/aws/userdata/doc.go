@@ -7,5 +7,5 @@
 // do-not-sync-taints label and the unregistered taint are decided in internal/aws/launch, which knows
 // the claim. Not here: the encoding for EC2, and any check of spec.kubelet (internal/aws/kubelet).
 //
-// Enter at Render.
+// Start reading at Render.
 package userdata

@@ -3,5 +3,5 @@
 //
 // Not here: what a shift prevents for offerings and instances of the zone.
 //
-// Enter at New, Shifts.Poll and Shifts.Shifted.
+// Start reading at New, Shifts.Poll and Shifts.Shifted.
 package zonalshift

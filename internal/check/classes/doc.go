@@ -3,5 +3,5 @@
 // the API and forgotten in a digest, or here, fails the tests of that digest.
 //
 // Not here: digests. They are in internal/drift and internal/aws/offering, whose tests list the fields
-// that do not matter to them, each with the reason. Enter at Unnoticed.
+// that do not matter to them, each with the reason. Start reading at Unnoticed.
 package classes

@@ -3,5 +3,5 @@
 //
 // All chance comes from a Source that the caller passes, so a failure can be replayed and shrunk.
 // Not here: anything a controller needs; only tests and tools import this.
-// Enter at Problem and Question for clusters that make sense, at Wild for those that do not.
+// Start reading at Problem and Question for clusters that make sense, at Wild for those that do not.
 package random

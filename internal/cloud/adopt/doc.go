@@ -3,5 +3,5 @@
 //
 // A cloud whose launches are not idempotent by the UID of the claim uses it to keep the promise of
 // cloud.Provider.Launch. Not here: launches, and the end of instances that no claim has (internal/cloud/collect).
-// Enter at Ledger and Adopter.
+// Start reading at Ledger and Adopter.
 package adopt

@@ -2,5 +2,5 @@
 // removed the claim by force.
 //
 // Not here: claims without instance (internal/lifecycle), and the search of claims for their instance
-// (internal/cloud/adopt). Enter at Collector.
+// (internal/cloud/adopt). Start reading at Collector.
 package collect

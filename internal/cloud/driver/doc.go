@@ -4,5 +4,5 @@
 // Cloud of it, which is a cloud.Provider with what stands around one: gates, controllers of its own, the
 // source of interruptions. Each cloud has one package that makes a Driver; internal/app takes any.
 //
-// Not here: what clouds share (internal/cloud/metered, adopt, collect, interruption). Enter at Driver.
+// Not here: what clouds share (internal/cloud/metered, adopt, collect, interruption). Start reading at Driver.
 package driver

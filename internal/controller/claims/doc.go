@@ -4,5 +4,5 @@
 // claims, and labels and taints of Nodes. Small controllers beside it remove expired claims and those without an
 // instance, report inconsistent ones, add labels that older versions did not write, and record when pods came or went.
 //
-// Not here: the removal of a claim that is being deleted, which Claims.Terminate does (nodes). Enter at Claims.Reconcile.
+// Not here: the removal of a claim that is being deleted, which Claims.Terminate does (nodes). Start reading at Claims.Reconcile.
 package claims

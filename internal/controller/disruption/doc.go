@@ -5,6 +5,6 @@
 // conditions and annotations, creates replacements through internal/execute and deletes claims. Conditions marks claims
 // as consolidatable or drifted; DeletionCosts has ReplicaSets remove some pods first.
 //
-// Not here: what happens to a claim after its deletion (nodes). Enter at Disruption.Pass, which decides and starts
+// Not here: what happens to a claim after its deletion (nodes). Start reading at Disruption.Pass, which decides and starts
 // commands, and at Disruption.Work, which finishes them.
 package disruption

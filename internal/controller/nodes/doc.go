@@ -5,5 +5,5 @@
 // finalizers of Nodes and claims, evicts pods through the queue Evictions, and calls the cloud to terminate or reboot.
 // Drains and ImpossibleBudgets report what a drain waits for; NodeHealth is repair as it was before disruption did it.
 //
-// Not here: why a node is removed. Enter at NodeTermination.Reconcile, ClaimTermination.Terminate and Reboots.Reconcile.
+// Not here: why a node is removed. Start reading at NodeTermination.Reconcile, ClaimTermination.Terminate and Reboots.Reconcile.
 package nodes

@@ -4,5 +4,5 @@
 // Provider stands in front of a cloud.Provider, so that all plans see the same instance types. A NodePool that was not
 // evaluated yet has none: nothing is ever planned with prices that an overlay is about to change.
 //
-// Not here: what overlays make of instance types (internal/overlay). Enter at Overlays.
+// Not here: what overlays make of instance types (internal/overlay). Start reading at Overlays.
 package overlays

@@ -3,6 +3,6 @@
 // It watches NodePools, their node classes and the number of their claims. It writes conditions, hashes and resources of
 // pools, and creates and deletes the claims of static ones. Health collects how launches end; claims reports them to it.
 //
-// Not here: the nodes of pools that are not static (provisioning, disruption). Enter at Pools.Reconcile, Counter.Pass and
+// Not here: the nodes of pools that are not static (provisioning, disruption). Start reading at Pools.Reconcile, Counter.Pass and
 // Static.Grow.
 package pools

@@ -4,5 +4,5 @@
 // NodeClaims through internal/execute, events on pods and pools, metrics and the journal. LaunchBackoff is the back-off of
 // launches that all planning loops share.
 //
-// Not here: what a plan is (internal/solve), and what becomes of a claim (claims). Enter at Provisioner.Pass.
+// Not here: what a plan is (internal/solve), and what becomes of a claim (claims). Start reading at Provisioner.Pass.
 package provisioning

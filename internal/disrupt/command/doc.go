@@ -5,5 +5,5 @@
 // perform effects and report back: internal/controller/disruption with API calls, events and metrics, internal/sim on
 // its model. So the simulator tests the protocol that ships.
 //
-// Not here: what to disrupt (internal/disrupt), clients, clocks, locks. Enter at Queue.
+// Not here: what to disrupt (internal/disrupt), clients, clocks, locks. Start reading at Queue.
 package command

@@ -3,5 +3,5 @@
 // give the same scenario.
 //
 // Not here: reading scenarios (internal/scenario), running them (internal/bench). The table of types
-// comes from the sandbox's generator. Enter at Names and Make.
+// comes from the sandbox's generator. Start reading at Names and Make.
 package families

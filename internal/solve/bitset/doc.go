@@ -2,5 +2,5 @@
 // the ways to launch an instance type. Planning reads them millions of times, so they allocate nothing unless they
 // say so.
 //
-// Not here: what the numbers mean; internal/solve/model numbers things. Enter at Set and Columns.
+// Not here: what the numbers mean; internal/solve/model numbers things. Start reading at Set and Columns.
 package bitset

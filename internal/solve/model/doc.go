@@ -2,6 +2,6 @@
 // into bits and quantities into flat vectors; pods that scheduling cannot distinguish become classes. A Model is
 // read-only afterwards, except for memo tables that are filled on demand. So each goroutine uses a Fork of its own.
 //
-// Not here: placing pods (internal/solve/exact). Enter at Problem, Plan and Compile; the vocabulary is in
+// Not here: placing pods (internal/solve/exact). Start reading at Problem, Plan and Compile; the vocabulary is in
 // internal/solve.
 package model

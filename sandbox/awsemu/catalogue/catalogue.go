@@ -94,8 +94,8 @@ type Offer struct {
 	Retired  bool      // cannot be launched any more; what runs goes on
 }
 
-// in reports whether a zone offers the type.
-func (o Offer) in(zone int) bool {
+// inZone reports whether a zone offers the type.
+func (o Offer) inZone(zone int) bool {
 	return len(o.Offered) > 0 && zone >= 0 && o.Offered[zone%len(o.Offered)]
 }
 
@@ -104,7 +104,7 @@ var packed []byte
 
 // Load unpacks the embedded types. It takes a few milliseconds; keep what it returns.
 func Load() (*Catalogue, error) {
-	doc, err := unpack(packed)
+	doc, err := unpackDocument(packed)
 	if err != nil {
 		return nil, fmt.Errorf("load catalogue: %w", err)
 	}
@@ -113,12 +113,12 @@ func Load() (*Catalogue, error) {
 		names:  make([]string, 0, len(doc.Types)),
 		offers: make(map[string]Offer, len(doc.Types)),
 	}
-	doc.Types = append(doc.Types, successors(doc.Types)...)
+	doc.Types = append(doc.Types, newerGenerations(doc.Types)...)
 	for i := range doc.Types {
 		r := &doc.Types[i]
 		o := Offer{Type: describe(r), OnDemand: r.OnDemand}
 		for zone := range zones {
-			o.Offered = append(o.Offered, r.in(zone))
+			o.Offered = append(o.Offered, r.inZone(zone))
 			o.SpotUSD = append(o.SpotUSD, r.spotIn(zone))
 		}
 		c.names = append(c.names, r.Name)
@@ -155,7 +155,7 @@ func (c *Catalogue) With(changes ...Offer) *Catalogue {
 	return changed
 }
 
-func unpack(data []byte) (document, error) {
+func unpackDocument(data []byte) (document, error) {
 	text, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
 		return document{}, err
@@ -201,5 +201,5 @@ func (c *Catalogue) OnDemand(name string) (usdPerHour float64, ok bool) {
 // for us-east-1a, b and c.
 func (c *Catalogue) Offered(name string, zone int) bool {
 	o, found := c.Offer(name)
-	return found && o.in(zone)
+	return found && o.inZone(zone)
 }

@@ -25,7 +25,7 @@ func TestSourceIsTheOneThatIsDocumented(t *testing.T) {
 	if got := load(t).Source(); got != want {
 		t.Errorf("Source() = %q, want %q; is doc.go, NOTICE or generate/go.mod out of date?", got, want)
 	}
-	doc, err := unpack(packed)
+	doc, err := unpackDocument(packed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,14 +62,14 @@ func TestEveryTypeIsComplete(t *testing.T) {
 		if !found || kind.Name != name {
 			t.Errorf("Type(%q) = %q, %v", name, kind.Name, found)
 		}
-		for _, flaw := range flaws(c, kind) {
+		for _, flaw := range whatIsWrong(c, kind) {
 			t.Errorf("%s: %s", name, flaw)
 		}
 	}
 }
 
-// flaws says what a type lacks or where it contradicts itself.
-func flaws(c *Catalogue, kind Type) []string {
+// whatIsWrong says what a type lacks or where it contradicts itself.
+func whatIsWrong(c *Catalogue, kind Type) []string {
 	price, priced := c.OnDemand(kind.Name)
 	somewhere, enis := false, 0
 	for zone := range zones {
@@ -293,7 +293,7 @@ func TestNamesAreACopy(t *testing.T) {
 func TestDamagedDataIsAnError(t *testing.T) {
 	t.Parallel()
 	for name, data := range map[string][]byte{"not packed": []byte("{}"), "cut short": packed[:len(packed)/2]} {
-		if _, err := unpack(data); err == nil {
+		if _, err := unpackDocument(data); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}

@@ -2,16 +2,16 @@ package catalogue
 
 import "strings"
 
-// devices parts what the source calls GPUs by their kind. It calls Trainium "Inferentia" and does not
+// splitDevices parts what the source calls GPUs by their kind. It calls Trainium "Inferentia" and does not
 // know Gaudi, its names are longer than EC2's, and some memory sizes are those of the advertisement.
-func devices(r *record, family string) ([]GPU, []Accelerator, []Neuron) {
+func splitDevices(r *record, family string) ([]GPU, []Accelerator, []Neuron) {
 	switch family {
 	case "dl1":
 		return []GPU{{Name: "Gaudi HL-205", Manufacturer: "Habana", Count: 8, MemoryMiB: 32768}}, nil, nil
 	case "inf1":
-		return nil, inferentia("Inferentia", r.GPUs), []Neuron{{Name: "Inferentia", Count: r.GPUs, Cores: 4}}
+		return nil, inferentiaDevices("Inferentia", r.GPUs), []Neuron{{Name: "Inferentia", Count: r.GPUs, Cores: 4}}
 	case "inf2":
-		return nil, inferentia("Inferentia2", r.GPUs), []Neuron{{Name: "Inferentia2", Count: r.GPUs, Cores: 2}}
+		return nil, inferentiaDevices("Inferentia2", r.GPUs), []Neuron{{Name: "Inferentia2", Count: r.GPUs, Cores: 2}}
 	case "trn1", "trn1n":
 		return nil, nil, []Neuron{{Name: "Trainium", Count: r.GPUs, Cores: 2}}
 	}
@@ -32,6 +32,6 @@ func devices(r *record, family string) ([]GPU, []Accelerator, []Neuron) {
 	return []GPU{gpu}, nil, nil
 }
 
-func inferentia(name string, count int) []Accelerator {
+func inferentiaDevices(name string, count int) []Accelerator {
 	return []Accelerator{{Name: name, Manufacturer: "AWS", Count: count}}
 }

@@ -5,5 +5,5 @@
 // cards, EFA, Neuron, enclaves and the three families with nested virtualization, is added by rules.go;
 // spot.go moves spot prices over time.
 //
-// Not here: wire formats, filters, capacity, accounts and clocks. Enter at Load.
+// Not here: wire formats, filters, capacity, accounts and clocks. Start reading at Load.
 package catalogue

@@ -42,19 +42,19 @@ type record struct {
 	Spot       []float64 `json:"spot"` // sorted, one per zone, but the source does not say which
 }
 
-func (r *record) in(zone int) bool {
+func (r *record) inZone(zone int) bool {
 	return strings.IndexByte(r.Zones, zoneDigits[zone]) >= 0
 }
 
 // spotIn returns the spot price of a zone, or 0. The source lists the prices of the zones without
 // naming these, so a hash of the type and the zone decides which zone has which of them.
 func (r *record) spotIn(zone int) float64 {
-	if !r.in(zone) {
+	if !r.inZone(zone) {
 		return 0
 	}
 	order := []byte(r.Zones)
 	slices.SortFunc(order, func(a, b byte) int {
-		return cmp.Compare(hash(r.Name, uint64(a)), hash(r.Name, uint64(b)))
+		return cmp.Compare(hashNumbers(r.Name, uint64(a)), hashNumbers(r.Name, uint64(b)))
 	})
 	place := slices.Index(order, zoneDigits[zone])
 	if place >= len(r.Spot) {

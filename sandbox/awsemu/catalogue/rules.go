@@ -13,19 +13,19 @@ func describe(r *record) Type {
 		VCPU:              r.VCPU,
 		MemoryMiB:         r.MemoryMiB,
 		Arch:              r.Arch,
-		Manufacturer:      manufacturer(r.Processor),
-		ClockGHz:          clock(r, family),
+		Manufacturer:      cpuManufacturer(r.Processor),
+		ClockGHz:          clockSpeed(r, family),
 		BareMetal:         strings.HasPrefix(size, "metal"),
 		CurrentGeneration: r.Current,
 		Spot:              len(r.Spot) > 0,
 		CapacityBlocks:    has(blockSizes[family], size),
 		MaxENIs:           r.MaxENIs,
 		IPv4PerENI:        r.IPv4PerENI,
-		Cards:             cards(r),
+		Cards:             networkCards(r),
 		EBSMbps:           r.EBSMbps,
 		Strategies:        []string{"cluster", "partition", "spread"},
 	}
-	t.ThreadsPerCore = threads(r, family)
+	t.ThreadsPerCore = threadsPerCore(r, family)
 	t.Cores = r.VCPU / t.ThreadsPerCore
 	switch {
 	case t.BareMetal:
@@ -36,7 +36,7 @@ func describe(r *record) Type {
 	}
 	t.ENA = t.Hypervisor != "xen" || has(xenWithENA, family) || r.Name == "m4.16xlarge"
 	t.EncryptionInTransit = t.Hypervisor != "xen" && !has(plainTraffic, family)
-	t.NitroEnclaves = enclaves(r, t.Hypervisor, family)
+	t.NitroEnclaves = supportsEnclaves(r, t.Hypervisor, family)
 	if has(efaSizes[family], size) {
 		t.EFAInterfaces = len(t.Cards)
 	}
@@ -44,7 +44,7 @@ func describe(r *record) Type {
 		t.NVMeGB = r.Disks * r.DiskGB
 		t.NVMeDisks = []Disk{{Count: r.Disks, SizeGB: r.DiskGB}}
 	}
-	if !r.Cluster || flexible(family) {
+	if !r.Cluster || isFlexFamily(family) {
 		t.Strategies = t.Strategies[1:]
 	}
 	if has(sevSizes[family], size) {
@@ -53,7 +53,7 @@ func describe(r *record) Type {
 	if has(nestedFamilies, family) && !t.BareMetal {
 		t.Features = append(t.Features, "nested-virtualization")
 	}
-	t.GPUs, t.Accelerators, t.Neuron = devices(r, family)
+	t.GPUs, t.Accelerators, t.Neuron = splitDevices(r, family)
 	return t
 }
 
@@ -62,9 +62,9 @@ func has(list, word string) bool {
 	return slices.Contains(strings.Fields(list), word)
 }
 
-// manufacturer reads the first word of the processor, Intel's when that says nothing: t1 is "Variable",
+// cpuManufacturer reads the first word of the processor, Intel's when that says nothing: t1 is "Variable",
 // some names begin with "High Frequency".
-func manufacturer(processor string) string {
+func cpuManufacturer(processor string) string {
 	first, _, _ := strings.Cut(processor, " ")
 	if first == "AMD" || first == "AWS" {
 		return first
@@ -72,13 +72,13 @@ func manufacturer(processor string) string {
 	return "Intel"
 }
 
-// flexible types share their hosts: they join no cluster group and have no enclaves.
-func flexible(family string) bool { return strings.HasSuffix(family, "-flex") }
+// isFlexFamily types share their hosts: they join no cluster group and have no enclaves.
+func isFlexFamily(family string) bool { return strings.HasSuffix(family, "-flex") }
 
-// clock fills the speeds that the source leaves out: high-memory machines run at 2.1 GHz, m6g and inf1
+// clockSpeed fills the speeds that the source leaves out: high-memory machines run at 2.1 GHz, m6g and inf1
 // at 2.5 GHz, which also has to do for the first generations, where EC2 says nothing. And it fixes two
 // that differ from what EC2 says.
-func clock(r *record, family string) float64 {
+func clockSpeed(r *record, family string) float64 {
 	switch {
 	case family == "m7i-flex":
 		return 3.2
@@ -93,17 +93,17 @@ func clock(r *record, family string) float64 {
 	}
 }
 
-// threads per core: two, but one on Graviton, on AMD's seventh generation, on the first generations, on
+// threadsPerCore per core: two, but one on Graviton, on AMD's seventh generation, on the first generations, on
 // t2, and wherever there is but one vCPU.
-func threads(r *record, family string) int {
+func threadsPerCore(r *record, family string) int {
 	if r.VCPU == 1 || slices.Contains(r.Arch, "arm64") || has(singleThread, family) {
 		return 1
 	}
 	return 2
 }
 
-// cards deals the interfaces out to the network cards evenly, as EC2 does.
-func cards(r *record) []Card {
+// networkCards deals the interfaces out to the network cards evenly, as EC2 does.
+func networkCards(r *record) []Card {
 	list := make([]Card, max(1, cardCounts[r.Name]))
 	for i := range list {
 		list[i] = Card{Index: i, MaxENIs: r.MaxENIs / len(list)}
@@ -186,9 +186,9 @@ var sevSizes = map[string]string{
 // successorOf has the families that are newer than the source, by the one they follow.
 var successorOf = map[string]string{"c7i": "c8i", "m7i": "m8i", "r7i": "r8i"}
 
-// successors are the virtual machines of the families that are newer than the source: of the same sizes, in
+// newerGenerations are the virtual machines of the families that are newer than the source: of the same sizes, in
 // the same zones, for 5 % more. Only they run virtual machines of their own.
-func successors(types []record) []record {
+func newerGenerations(types []record) []record {
 	var list []record
 	for _, r := range types {
 		family, size := r.split()
@@ -222,12 +222,12 @@ const (
 	noEnclaves = "a1 dl1 f2 g4ad g5g hpc7g im4gn is4gen p5 p5en t3 t3a t4g trn1 trn1n vt1 x2gd"
 )
 
-// enclaves: on Nitro, with four vCPUs, or two on Graviton, never on metal or on high-memory machines.
-func enclaves(r *record, hypervisor, family string) bool {
+// supportsEnclaves: on Nitro, with four vCPUs, or two on Graviton, never on metal or on high-memory machines.
+func supportsEnclaves(r *record, hypervisor, family string) bool {
 	least := 4
 	if slices.Contains(r.Arch, "arm64") {
 		least = 2
 	}
-	barred := has(noEnclaves, family) || flexible(family) || strings.HasPrefix(family, "u")
+	barred := has(noEnclaves, family) || isFlexFamily(family) || strings.HasPrefix(family, "u")
 	return hypervisor == "nitro" && r.VCPU >= least && !barred
 }

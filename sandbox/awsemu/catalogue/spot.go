@@ -18,7 +18,7 @@ const (
 // on-demand price and all of it. The same arguments always give the same price.
 func (c *Catalogue) Spot(name string, zone int, at time.Time) (usdPerHour float64, ok bool) {
 	o, found := c.Offer(name)
-	if !found || !o.in(zone) || len(o.SpotUSD) == 0 || o.SpotUSD[zone%len(o.SpotUSD)] == 0 {
+	if !found || !o.inZone(zone) || len(o.SpotUSD) == 0 || o.SpotUSD[zone%len(o.SpotUSD)] == 0 {
 		return 0, false
 	}
 	price := o.SpotUSD[zone%len(o.SpotUSD)]
@@ -28,23 +28,23 @@ func (c *Catalogue) Spot(name string, zone int, at time.Time) (usdPerHour float6
 	}
 	base := min(max(price, floor), ceiling)
 	swing := min(spotSwing*base, base-floor, ceiling-base)
-	price = base + swing*tide(name, zone, at)
+	price = base + swing*priceWave(name, zone, at)
 	return min(max(math.Round(price*spotUnit)/spotUnit, floor), ceiling), true
 }
 
-// tide is between -1 and 1, 0 on average, and constant within an hour.
-func tide(name string, zone int, at time.Time) float64 {
+// priceWave is between -1 and 1, 0 on average, and constant within an hour.
+func priceWave(name string, zone int, at time.Time) float64 {
 	hour := floorDiv(at.Unix(), 3600)
 	turn := floorDiv(hour, spotTide)
 	along := float64(hour-turn*spotTide) / spotTide
 	ease := along * along * (3 - 2*along)
-	return height(name, zone, turn)*(1-ease) + height(name, zone, turn+1)*ease
+	return waveHeight(name, zone, turn)*(1-ease) + waveHeight(name, zone, turn+1)*ease
 }
 
-// height is a turning point of the tide.
-func height(name string, zone int, turn int64) float64 {
+// waveHeight is a turning point of the tide.
+func waveHeight(name string, zone int, turn int64) float64 {
 	const steps = 1 << 53
-	return 2*float64(hash(name, uint64(zone), uint64(turn))>>11)/steps - 1
+	return 2*float64(hashNumbers(name, uint64(zone), uint64(turn))>>11)/steps - 1
 }
 
 func floorDiv(a, b int64) int64 {
@@ -55,8 +55,8 @@ func floorDiv(a, b int64) int64 {
 	return q
 }
 
-// hash is FNV-1a over the name, then SplitMix64 over the numbers: cheap, and the same on all machines.
-func hash(name string, numbers ...uint64) uint64 {
+// hashNumbers is FNV-1a over the name, then SplitMix64 over the numbers: cheap, and the same on all machines.
+func hashNumbers(name string, numbers ...uint64) uint64 {
 	sum := uint64(14695981039346656037)
 	for i := range len(name) {
 		sum = (sum ^ uint64(name[i])) * 1099511628211

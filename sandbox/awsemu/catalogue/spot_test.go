@@ -78,7 +78,7 @@ func TestSpotMeanIsTheBasePrice(t *testing.T) {
 // The zones share out the published prices: none is used twice or made up.
 func TestSpotBaseIsPublished(t *testing.T) {
 	t.Parallel()
-	doc, err := unpack(packed)
+	doc, err := unpackDocument(packed)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -87,7 +87,7 @@ func operatorOf(name string) (operator, error) {
 	case "StringEqualsIgnoreCase", "Bool":
 		o.matches = strings.EqualFold
 	case "StringLike":
-		o.matches = wildcard
+		o.matches = matchWildcard
 	case "ArnLike", "ArnEquals":
 		o.matches = arnLike
 	default:
@@ -97,8 +97,8 @@ func operatorOf(name string) (operator, error) {
 	return o, nil
 }
 
-// compile takes conditions apart, in a fixed order.
-func (c Conditions) compile() ([]condition, error) {
+// compileConditions takes conditions apart, in a fixed order.
+func (c Conditions) compileConditions() ([]condition, error) {
 	var list []condition
 	for _, name := range slices.Sorted(maps.Keys(c)) {
 		o, err := operatorOf(name)
@@ -117,25 +117,25 @@ func (c Conditions) compile() ([]condition, error) {
 
 // Check finds what cannot be evaluated: it must not pass for a condition that holds.
 func (c Conditions) Check() error {
-	_, err := c.compile()
+	_, err := c.compileConditions()
 	return err
 }
 
 // Unmet names the first condition that a request does not meet. What is not known of the request holds or not, as told.
 func (c Conditions) Unmet(r *Request, unknownHolds bool) (text string, found bool) {
-	list, err := c.compile()
+	list, err := c.compileConditions()
 	if err != nil {
 		return err.Error(), true
 	}
-	return unmet(list, r, unknownHolds)
+	return firstUnmet(list, r, unknownHolds)
 }
 
-func unmet(list []condition, r *Request, unknownHolds bool) (text string, found bool) {
+func firstUnmet(list []condition, r *Request, unknownHolds bool) (text string, found bool) {
 	for n := range list {
 		c := &list[n]
 		values, present := r.value(c.key)
-		holds := c.holds(values, present)
-		if !present && r.unknown(c.key) {
+		holds := c.matchesValues(values, present)
+		if !present && r.isUnknownKey(c.key) {
 			holds = unknownHolds
 		}
 		if !holds {
@@ -145,7 +145,7 @@ func unmet(list []condition, r *Request, unknownHolds bool) (text string, found 
 	return "", false
 }
 
-func (c *condition) holds(values []string, present bool) bool {
+func (c *condition) matchesValues(values []string, present bool) bool {
 	switch {
 	case c.null:
 		return slices.Contains(c.values, "true") == !present
@@ -154,13 +154,13 @@ func (c *condition) holds(values []string, present bool) bool {
 	case !present:
 		return c.ifExists || c.forAll || c.negated
 	case c.forAll:
-		return !slices.ContainsFunc(values, func(value string) bool { return !c.one(value) })
+		return !slices.ContainsFunc(values, func(value string) bool { return !c.matchesOne(value) })
 	default:
-		return slices.ContainsFunc(values, c.one)
+		return slices.ContainsFunc(values, c.matchesOne)
 	}
 }
 
-// one reports whether one value of the call is as asked.
-func (c *condition) one(value string) bool {
+// matchesOne reports whether one value of the call is as asked.
+func (c *condition) matchesOne(value string) bool {
 	return c.negated != slices.ContainsFunc(c.values, func(pattern string) bool { return c.matches(pattern, value) })
 }

@@ -5,5 +5,5 @@
 // It knows no account, roles, clock or calls: what a call wants arrives as a Request. Policy variables,
 // numbers, dates and addresses are not evaluated; a document that uses them is refused.
 //
-// Enter at Parse and Evaluate.
+// Start reading at Parse and Evaluate.
 package policy

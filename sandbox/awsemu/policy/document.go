@@ -103,22 +103,22 @@ type statements []written
 func (s *statements) UnmarshalJSON(data []byte) error {
 	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("[")) {
 		var list []written
-		if err := strictly(data, &list); err != nil {
+		if err := decodeStrictly(data, &list); err != nil {
 			return err
 		}
 		*s = list
 		return nil
 	}
 	var one written
-	if err := strictly(data, &one); err != nil {
+	if err := decodeStrictly(data, &one); err != nil {
 		return err
 	}
 	*s = statements{one}
 	return nil
 }
 
-// strictly refuses members that it does not know: IAM does, and a Deny with a typo would deny nothing.
-func strictly(data []byte, into any) error {
+// decodeStrictly refuses members that it does not know: IAM does, and a Deny with a typo would deny nothing.
+func decodeStrictly(data []byte, into any) error {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(into); err != nil {
@@ -137,7 +137,7 @@ func Parse(kind Kind, text string) (*Document, error) {
 		ID        string `json:"Id"`
 		Statement statements
 	}
-	if err := strictly([]byte(text), &d); err != nil {
+	if err := decodeStrictly([]byte(text), &d); err != nil {
 		return nil, fmt.Errorf("policy: %w", err)
 	}
 	if d.Version != "" && d.Version != "2012-10-17" && d.Version != "2008-10-17" {
@@ -185,10 +185,10 @@ func (w *written) read(kind Kind) (s statement, err error) {
 	if err := w.readResources(kind, &s); err != nil {
 		return s, err
 	}
-	if s.conditions, err = w.Condition.compile(); err != nil {
+	if s.conditions, err = w.Condition.compileConditions(); err != nil {
 		return s, err
 	}
-	return s, w.variables()
+	return s, w.checkVariables()
 }
 
 func (w *written) readPrincipal(kind Kind, s *statement) error {
@@ -251,9 +251,9 @@ func oneOf(name string, plain, not Texts) (patterns, error) {
 	}
 }
 
-// variables finds policy variables such as ${aws:username}: taken for text they would match nothing, and a
+// checkVariables finds policy variables such as ${aws:username}: taken for text they would match nothing, and a
 // Deny would deny nothing.
-func (w *written) variables() error {
+func (w *written) checkVariables() error {
 	all := slices.Concat(w.Resource, w.NotResource)
 	for _, keys := range w.Condition {
 		for key, values := range keys {

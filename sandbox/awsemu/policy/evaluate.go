@@ -37,7 +37,7 @@ func (r *Request) value(key string) (values []string, present bool) {
 	return nil, false
 }
 
-func (r *Request) unknown(key string) bool {
+func (r *Request) isUnknownKey(key string) bool {
 	return slices.ContainsFunc(r.Unknown, func(prefix string) bool {
 		return len(key) >= len(prefix) && strings.EqualFold(key[:len(prefix)], prefix)
 	})
@@ -55,10 +55,10 @@ func Evaluate(r *Request, documents ...*Document) Verdict {
 	for _, d := range documents {
 		for n := range d.statements {
 			s := &d.statements[n]
-			if !s.concerns(r) || !s.deny && v.Allowed {
+			if !s.appliesTo(r) || !s.deny && v.Allowed {
 				continue
 			}
-			if _, missed := unmet(s.conditions, r, !s.deny); missed {
+			if _, missed := firstUnmet(s.conditions, r, !s.deny); missed {
 				continue
 			}
 			if s.deny {
@@ -76,10 +76,10 @@ func Missed(r *Request, documents ...*Document) []string {
 	for _, d := range documents {
 		for n := range d.statements {
 			s := &d.statements[n]
-			if s.deny || !s.concerns(r) {
+			if s.deny || !s.appliesTo(r) {
 				continue
 			}
-			if text, missed := unmet(s.conditions, r, true); missed {
+			if text, missed := firstUnmet(s.conditions, r, true); missed {
 				list = append(list, s.name+" wants "+text)
 			}
 		}
@@ -87,22 +87,22 @@ func Missed(r *Request, documents ...*Document) []string {
 	return list
 }
 
-// concerns reports whether a statement speaks of this principal, action and resource.
-func (s *statement) concerns(r *Request) bool {
-	if !s.actions.takes(r.Action, matchAction) || !s.names(r.Principal) {
+// appliesTo reports whether a statement speaks of this principal, action and resource.
+func (s *statement) appliesTo(r *Request) bool {
+	if !s.actions.matchesName(r.Action, matchAction) || !s.names(r.Principal) {
 		return false
 	}
 	if r.Resource == "" {
 		return !s.deny
 	}
-	return s.resources.takes(r.Resource, wildcard)
+	return s.resources.matchesName(r.Resource, matchWildcard)
 }
 
 func (s *statement) names(p Principal) bool {
 	return s.anybody || slices.ContainsFunc(s.principals[p.Kind], func(name string) bool { return name == "*" || slices.Contains(p.Names, name) })
 }
 
-func (p patterns) takes(name string, matches func(pattern, name string) bool) bool {
+func (p patterns) matchesName(name string, matches func(pattern, name string) bool) bool {
 	for _, pattern := range p.list {
 		if matches(pattern, name) {
 			return !p.not

@@ -10,7 +10,7 @@ func matchAction(pattern, action string) bool {
 	if strings.EqualFold(pattern, action) {
 		return true
 	}
-	return strings.ContainsAny(pattern, "*?") && wildcard(strings.ToLower(pattern), strings.ToLower(action))
+	return strings.ContainsAny(pattern, "*?") && matchWildcard(strings.ToLower(pattern), strings.ToLower(action))
 }
 
 // arnLike compares ARNs part by part: a wildcard does not reach beyond a colon, except in the last part.
@@ -21,15 +21,15 @@ func arnLike(pattern, arn string) bool {
 		return false
 	}
 	for n := range patterns {
-		if !wildcard(patterns[n], values[n]) {
+		if !matchWildcard(patterns[n], values[n]) {
 			return false
 		}
 	}
 	return true
 }
 
-// wildcard matches * with any text and ? with one character.
-func wildcard(pattern, value string) bool {
+// matchWildcard matches * with any text and ? with one character.
+func matchWildcard(pattern, value string) bool {
 	i, j, star, mark := 0, 0, -1, 0
 	for j < len(value) {
 		switch {

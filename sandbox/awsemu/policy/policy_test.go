@@ -10,22 +10,22 @@ import (
 	"github.com/dovetail-sh/dovetail/iam"
 )
 
-// doc is a policy of statements.
-func doc(statements ...string) string {
+// policyOf is a policy of statements.
+func policyOf(statements ...string) string {
 	return `{"Version":"2012-10-17","Statement":[` + strings.Join(statements, ",") + `]}`
 }
 
-func allow(action, resource, more string) string {
+func allowStatement(action, resource, more string) string {
 	return fmt.Sprintf(`{"Effect":"Allow","Action":%s,"Resource":%s%s}`, action, resource, more)
 }
 
-func deny(action, resource, more string) string {
-	return strings.Replace(allow(action, resource, more), "Allow", "Deny", 1)
+func denyStatement(action, resource, more string) string {
+	return strings.Replace(allowStatement(action, resource, more), "Allow", "Deny", 1)
 }
 
-func when(conditions string) string { return `,"Condition":` + conditions }
+func conditionBlock(conditions string) string { return `,"Condition":` + conditions }
 
-func parsed(tb testing.TB, kind Kind, texts ...string) []*Document {
+func parseDocuments(tb testing.TB, kind Kind, texts ...string) []*Document {
 	tb.Helper()
 	var list []*Document
 	for _, text := range texts {
@@ -48,37 +48,37 @@ func TestEvaluate(t *testing.T) {
 		want     bool
 		denied   string // the statement that denies
 	}{
-		"nothing is allowed by default":     {[]string{doc(allow(`"ec2:RunInstances"`, `"*"`, ""))}, request{Action: "ec2:TerminateInstances", Resource: "*"}, false, ""},
-		"one statement without a list":      {[]string{`{"Statement":` + allow(`"ec2:RunInstances"`, `"*"`, "") + `}`}, request{Action: "ec2:RunInstances", Resource: "*"}, true, ""},
-		"a list of actions":                 {[]string{doc(allow(`["a:B","ec2:RunInstances"]`, `"*"`, ""))}, request{Action: "ec2:RunInstances", Resource: "*"}, true, ""},
-		"the case of actions is free":       {[]string{doc(allow(`"EC2:runinstances"`, `"*"`, ""))}, request{Action: "ec2:RunInstances", Resource: "*"}, true, ""},
-		"a wildcard in an action":           {[]string{doc(allow(`"ec2:describe*"`, `"*"`, ""))}, request{Action: "ec2:DescribeSubnets", Resource: "*"}, true, ""},
-		"a question mark is one character":  {[]string{doc(allow(`"ec2:Run?"`, `"*"`, ""))}, request{Action: "ec2:RunXY", Resource: "*"}, false, ""},
-		"every action":                      {[]string{doc(allow(`"*"`, `"*"`, ""))}, request{Action: "iam:PassRole", Resource: instance}, true, ""},
-		"another service":                   {[]string{doc(allow(`"ec2:*"`, `"*"`, ""))}, request{Action: "ec2x:A", Resource: "*"}, false, ""},
-		"a resource":                        {[]string{doc(allow(`"ec2:*"`, `"arn:aws:ec2:*:*:instance/*"`, ""))}, request{Action: "ec2:A", Resource: instance}, true, ""},
-		"another resource":                  {[]string{doc(allow(`"ec2:*"`, `"arn:aws:ec2:*:*:volume/*"`, ""))}, request{Action: "ec2:A", Resource: instance}, false, ""},
-		"the case of resources matters":     {[]string{doc(allow(`"ec2:*"`, `"arn:aws:ec2:*:*:Instance/*"`, ""))}, request{Action: "ec2:A", Resource: instance}, false, ""},
-		"an action without a resource":      {[]string{doc(allow(`"ec2:*"`, `"arn:aws:ec2:*:*:instance/*"`, ""))}, request{Action: "ec2:A", Resource: "*"}, false, ""},
-		"NotAction":                         {[]string{doc(`{"Effect":"Allow","NotAction":["iam:*"],"Resource":"*"}`)}, request{Action: "ec2:A", Resource: "*"}, true, ""},
-		"NotAction names it":                {[]string{doc(`{"Effect":"Allow","NotAction":["iam:*"],"Resource":"*"}`)}, request{Action: "iam:A", Resource: "*"}, false, ""},
-		"NotResource":                       {[]string{doc(`{"Effect":"Allow","Action":"s3:*","NotResource":"arn:aws:s3:::bucket/*"}`)}, request{Action: "s3:A", Resource: bucket}, false, ""},
-		"NotResource of another":            {[]string{doc(`{"Effect":"Allow","Action":"s3:*","NotResource":"arn:aws:s3:::other/*"}`)}, request{Action: "s3:A", Resource: bucket}, true, ""},
-		"a Deny after an Allow":             {[]string{doc(allow(`"*"`, `"*"`, ""), deny(`"ec2:*"`, `"*"`, ""))}, request{Action: "ec2:A", Resource: "*"}, false, "statement 2"},
-		"a Deny before an Allow":            {[]string{doc(deny(`"ec2:*"`, `"*"`, ""), allow(`"*"`, `"*"`, ""))}, request{Action: "ec2:A", Resource: "*"}, false, "statement 1"},
-		"a Deny in another policy":          {[]string{doc(allow(`"*"`, `"*"`, "")), doc(deny(`"ec2:A"`, `"*"`, ""))}, request{Action: "ec2:A", Resource: "*"}, false, "statement 1"},
-		"a Deny of something else":          {[]string{doc(allow(`"*"`, `"*"`, ""), deny(`"ec2:B"`, `"*"`, ""))}, request{Action: "ec2:A", Resource: "*"}, true, ""},
-		"a resource that is not known yet":  {[]string{doc(allow(`"ec2:*"`, `"arn:aws:ec2:*:*:instance/*"`, ""), deny(`"ec2:*"`, `"arn:aws:ec2:*:*:volume/*"`, ""))}, request{Action: "ec2:A"}, true, ""},
-		"tags that are not known: allowed":  {[]string{doc(allow(`"*"`, `"*"`, when(`{"StringEquals":{"aws:ResourceTag/a":"b"}}`)))}, request{Action: "a:B", Resource: "*", Unknown: []string{"aws:ResourceTag/"}}, true, ""},
-		"tags that are not known: no deny":  {[]string{doc(allow(`"*"`, `"*"`, ""), deny(`"*"`, `"*"`, when(`{"StringNotEquals":{"aws:ResourceTag/a":"b"}}`)))}, request{Action: "a:B", Resource: "*", Unknown: []string{"aws:ResourceTag/"}}, true, ""},
-		"two conditions, of which one":      {[]string{doc(allow(`"*"`, `"*"`, when(`{"StringEquals":{"a:x":"1","a:y":"2"}}`)))}, request{Action: "a:B", Resource: "*", Context: map[string][]string{"a:x": {"1"}, "a:y": {"1"}}}, false, ""},
-		"a condition of a Deny":             {[]string{doc(allow(`"*"`, `"*"`, ""), deny(`"*"`, `"*"`, when(`{"Bool":{"aws:SecureTransport":"false"}}`)))}, request{Action: "a:B", Resource: "*", Context: map[string][]string{"aws:SecureTransport": {"true"}}}, true, ""},
-		"the case of condition keys":        {[]string{doc(allow(`"*"`, `"*"`, when(`{"StringEquals":{"AWS:requesttag/Name":"1"}}`)))}, request{Action: "a:B", Resource: "*", Context: map[string][]string{"aws:RequestTag/Name": {"1"}}}, true, ""},
-		"no statement of a second document": {[]string{doc(deny(`"ec2:A"`, `"*"`, "")), doc(allow(`"ec2:B"`, `"*"`, ""))}, request{Action: "ec2:B", Resource: "*"}, true, ""},
+		"nothing is allowed by default":     {[]string{policyOf(allowStatement(`"ec2:RunInstances"`, `"*"`, ""))}, request{Action: "ec2:TerminateInstances", Resource: "*"}, false, ""},
+		"one statement without a list":      {[]string{`{"Statement":` + allowStatement(`"ec2:RunInstances"`, `"*"`, "") + `}`}, request{Action: "ec2:RunInstances", Resource: "*"}, true, ""},
+		"a list of actions":                 {[]string{policyOf(allowStatement(`["a:B","ec2:RunInstances"]`, `"*"`, ""))}, request{Action: "ec2:RunInstances", Resource: "*"}, true, ""},
+		"the case of actions is free":       {[]string{policyOf(allowStatement(`"EC2:runinstances"`, `"*"`, ""))}, request{Action: "ec2:RunInstances", Resource: "*"}, true, ""},
+		"a wildcard in an action":           {[]string{policyOf(allowStatement(`"ec2:describe*"`, `"*"`, ""))}, request{Action: "ec2:DescribeSubnets", Resource: "*"}, true, ""},
+		"a question mark is one character":  {[]string{policyOf(allowStatement(`"ec2:Run?"`, `"*"`, ""))}, request{Action: "ec2:RunXY", Resource: "*"}, false, ""},
+		"every action":                      {[]string{policyOf(allowStatement(`"*"`, `"*"`, ""))}, request{Action: "iam:PassRole", Resource: instance}, true, ""},
+		"another service":                   {[]string{policyOf(allowStatement(`"ec2:*"`, `"*"`, ""))}, request{Action: "ec2x:A", Resource: "*"}, false, ""},
+		"a resource":                        {[]string{policyOf(allowStatement(`"ec2:*"`, `"arn:aws:ec2:*:*:instance/*"`, ""))}, request{Action: "ec2:A", Resource: instance}, true, ""},
+		"another resource":                  {[]string{policyOf(allowStatement(`"ec2:*"`, `"arn:aws:ec2:*:*:volume/*"`, ""))}, request{Action: "ec2:A", Resource: instance}, false, ""},
+		"the case of resources matters":     {[]string{policyOf(allowStatement(`"ec2:*"`, `"arn:aws:ec2:*:*:Instance/*"`, ""))}, request{Action: "ec2:A", Resource: instance}, false, ""},
+		"an action without a resource":      {[]string{policyOf(allowStatement(`"ec2:*"`, `"arn:aws:ec2:*:*:instance/*"`, ""))}, request{Action: "ec2:A", Resource: "*"}, false, ""},
+		"NotAction":                         {[]string{policyOf(`{"Effect":"Allow","NotAction":["iam:*"],"Resource":"*"}`)}, request{Action: "ec2:A", Resource: "*"}, true, ""},
+		"NotAction names it":                {[]string{policyOf(`{"Effect":"Allow","NotAction":["iam:*"],"Resource":"*"}`)}, request{Action: "iam:A", Resource: "*"}, false, ""},
+		"NotResource":                       {[]string{policyOf(`{"Effect":"Allow","Action":"s3:*","NotResource":"arn:aws:s3:::bucket/*"}`)}, request{Action: "s3:A", Resource: bucket}, false, ""},
+		"NotResource of another":            {[]string{policyOf(`{"Effect":"Allow","Action":"s3:*","NotResource":"arn:aws:s3:::other/*"}`)}, request{Action: "s3:A", Resource: bucket}, true, ""},
+		"a Deny after an Allow":             {[]string{policyOf(allowStatement(`"*"`, `"*"`, ""), denyStatement(`"ec2:*"`, `"*"`, ""))}, request{Action: "ec2:A", Resource: "*"}, false, "statement 2"},
+		"a Deny before an Allow":            {[]string{policyOf(denyStatement(`"ec2:*"`, `"*"`, ""), allowStatement(`"*"`, `"*"`, ""))}, request{Action: "ec2:A", Resource: "*"}, false, "statement 1"},
+		"a Deny in another policy":          {[]string{policyOf(allowStatement(`"*"`, `"*"`, "")), policyOf(denyStatement(`"ec2:A"`, `"*"`, ""))}, request{Action: "ec2:A", Resource: "*"}, false, "statement 1"},
+		"a Deny of something else":          {[]string{policyOf(allowStatement(`"*"`, `"*"`, ""), denyStatement(`"ec2:B"`, `"*"`, ""))}, request{Action: "ec2:A", Resource: "*"}, true, ""},
+		"a resource that is not known yet":  {[]string{policyOf(allowStatement(`"ec2:*"`, `"arn:aws:ec2:*:*:instance/*"`, ""), denyStatement(`"ec2:*"`, `"arn:aws:ec2:*:*:volume/*"`, ""))}, request{Action: "ec2:A"}, true, ""},
+		"tags that are not known: allowed":  {[]string{policyOf(allowStatement(`"*"`, `"*"`, conditionBlock(`{"StringEquals":{"aws:ResourceTag/a":"b"}}`)))}, request{Action: "a:B", Resource: "*", Unknown: []string{"aws:ResourceTag/"}}, true, ""},
+		"tags that are not known: no deny":  {[]string{policyOf(allowStatement(`"*"`, `"*"`, ""), denyStatement(`"*"`, `"*"`, conditionBlock(`{"StringNotEquals":{"aws:ResourceTag/a":"b"}}`)))}, request{Action: "a:B", Resource: "*", Unknown: []string{"aws:ResourceTag/"}}, true, ""},
+		"two conditions, of which one":      {[]string{policyOf(allowStatement(`"*"`, `"*"`, conditionBlock(`{"StringEquals":{"a:x":"1","a:y":"2"}}`)))}, request{Action: "a:B", Resource: "*", Context: map[string][]string{"a:x": {"1"}, "a:y": {"1"}}}, false, ""},
+		"a condition of a Deny":             {[]string{policyOf(allowStatement(`"*"`, `"*"`, ""), denyStatement(`"*"`, `"*"`, conditionBlock(`{"Bool":{"aws:SecureTransport":"false"}}`)))}, request{Action: "a:B", Resource: "*", Context: map[string][]string{"aws:SecureTransport": {"true"}}}, true, ""},
+		"the case of condition keys":        {[]string{policyOf(allowStatement(`"*"`, `"*"`, conditionBlock(`{"StringEquals":{"AWS:requesttag/Name":"1"}}`)))}, request{Action: "a:B", Resource: "*", Context: map[string][]string{"aws:RequestTag/Name": {"1"}}}, true, ""},
+		"no statement of a second document": {[]string{policyOf(denyStatement(`"ec2:A"`, `"*"`, "")), policyOf(allowStatement(`"ec2:B"`, `"*"`, ""))}, request{Action: "ec2:B", Resource: "*"}, true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := Evaluate(&tc.request, parsed(t, Identity, tc.policies...)...)
+			got := Evaluate(&tc.request, parseDocuments(t, Identity, tc.policies...)...)
 			if got.Allowed != tc.want || got.Denied != tc.denied {
 				t.Errorf("verdict %+v, want allowed %v, denied by %q", got, tc.want, tc.denied)
 			}
@@ -138,7 +138,7 @@ func TestConditions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := &Request{Action: "a:B", Resource: "*", Context: tc.context}
-			documents := parsed(t, Identity, doc(allow(`"*"`, `"*"`, when(tc.conditions))))
+			documents := parseDocuments(t, Identity, policyOf(allowStatement(`"*"`, `"*"`, conditionBlock(tc.conditions))))
 			if got := Evaluate(r, documents...).Allowed; got != tc.want {
 				t.Errorf("holds %v, want %v", got, tc.want)
 			}
@@ -158,34 +158,34 @@ func TestParseRefuses(t *testing.T) {
 	}{
 		"no JSON":                       {Identity, `{`, "policy: unexpected EOF"},
 		"no object":                     {Identity, `[]`, "policy: json"},
-		"two documents":                 {Identity, doc(allow(`"*"`, `"*"`, "")) + `{}`, "there is more after the document"},
+		"two documents":                 {Identity, policyOf(allowStatement(`"*"`, `"*"`, "")) + `{}`, "there is more after the document"},
 		"no statement":                  {Identity, `{"Version":"2012-10-17"}`, "no Statement"},
-		"an empty list":                 {Identity, doc(), "no Statement"},
+		"an empty list":                 {Identity, policyOf(), "no Statement"},
 		"another version":               {Identity, `{"Version":"2020-01-01","Statement":[]}`, `version "2020-01-01"; want 2012-10-17`},
-		"an unknown member":             {Identity, doc(`{"Effect":"Allow","Actions":"*","Resource":"*"}`), `unknown field "Actions"`},
-		"no effect":                     {Identity, doc(`{"Action":"*","Resource":"*"}`), `statement 1: the Effect ""`},
-		"a misspelt effect, by name":    {Identity, doc(`{"Sid":"S","Effect":"allow","Action":"*","Resource":"*"}`), `S: the Effect "allow": want Allow or Deny`},
-		"no action":                     {Identity, doc(`{"Effect":"Allow","Resource":"*"}`), "the Action is missing"},
-		"no action in the list":         {Identity, doc(`{"Effect":"Allow","Action":[],"Resource":"*"}`), "the Action is missing"},
-		"both kinds of action":          {Identity, doc(`{"Effect":"Allow","Action":"*","NotAction":"*","Resource":"*"}`), "has Action and NotAction"},
-		"an action of no service":       {Identity, doc(allow(`"RunInstances"`, `"*"`, "")), `the Action "RunInstances"`},
-		"a wildcard for the service":    {Identity, doc(allow(`"*:RunInstances"`, `"*"`, "")), `the Action "*:RunInstances"`},
-		"an action that is a number":    {Identity, doc(allow(`5`, `"*"`, "")), "want a text or a list of texts"},
-		"an action that is null":        {Identity, doc(allow(`["a:B",null]`, `"*"`, "")), "not null"},
-		"no resource":                   {Identity, doc(`{"Effect":"Allow","Action":"*"}`), "the Resource is missing"},
-		"a resource that is no ARN":     {Identity, doc(allow(`"*"`, `"instance/i-1"`, "")), `the Resource "instance/i-1": want an ARN or *`},
-		"a principal in a role's":       {Identity, doc(allow(`"*"`, `"*"`, `,"Principal":"*"`)), "leave it out"},
-		"a queue's without principal":   {Resource, doc(allow(`"*"`, `"*"`, "")), "the Principal is missing"},
-		"a principal of another kind":   {Resource, doc(allow(`"*"`, `"*"`, `,"Principal":{"Robot":"x"}`)), `the Principal "Robot"`},
-		"a principal that is a name":    {Resource, doc(allow(`"*"`, `"*"`, `,"Principal":"me"`)), `the Principal "me"`},
-		"nobody":                        {Resource, doc(allow(`"*"`, `"*"`, `,"Principal":{}`)), "names nobody"},
-		"NotPrincipal":                  {Resource, doc(allow(`"*"`, `"*"`, `,"NotPrincipal":"*"`)), "NotPrincipal is not evaluated"},
-		"a resource in a trust":         {Trust, doc(allow(`"sts:AssumeRole"`, `"*"`, `,"Principal":"*"`)), "leave it out"},
-		"an operator that is not there": {Identity, doc(allow(`"*"`, `"*"`, when(`{"IpAddress":{"aws:SourceIp":"10.0.0.0/8"}}`))), `the operator "IpAddress" is not evaluated`},
-		"a condition without a value":   {Identity, doc(allow(`"*"`, `"*"`, when(`{"StringEquals":{"k":[]}}`))), "no value to compare with"},
-		"a condition on an object":      {Identity, doc(allow(`"*"`, `"*"`, when(`{"StringEquals":{"k":{}}}`))), "texts, numbers or booleans"},
-		"a variable in a resource":      {Identity, doc(allow(`"*"`, `"arn:aws:iam::1:user/${aws:username}"`, "")), "policy variables are not evaluated"},
-		"a variable in a value":         {Identity, doc(allow(`"*"`, `"*"`, when(`{"StringEquals":{"k":"${aws:PrincipalTag/a}"}}`))), "policy variables are not evaluated"},
+		"an unknown member":             {Identity, policyOf(`{"Effect":"Allow","Actions":"*","Resource":"*"}`), `unknown field "Actions"`},
+		"no effect":                     {Identity, policyOf(`{"Action":"*","Resource":"*"}`), `statement 1: the Effect ""`},
+		"a misspelt effect, by name":    {Identity, policyOf(`{"Sid":"S","Effect":"allow","Action":"*","Resource":"*"}`), `S: the Effect "allow": want Allow or Deny`},
+		"no action":                     {Identity, policyOf(`{"Effect":"Allow","Resource":"*"}`), "the Action is missing"},
+		"no action in the list":         {Identity, policyOf(`{"Effect":"Allow","Action":[],"Resource":"*"}`), "the Action is missing"},
+		"both kinds of action":          {Identity, policyOf(`{"Effect":"Allow","Action":"*","NotAction":"*","Resource":"*"}`), "has Action and NotAction"},
+		"an action of no service":       {Identity, policyOf(allowStatement(`"RunInstances"`, `"*"`, "")), `the Action "RunInstances"`},
+		"a wildcard for the service":    {Identity, policyOf(allowStatement(`"*:RunInstances"`, `"*"`, "")), `the Action "*:RunInstances"`},
+		"an action that is a number":    {Identity, policyOf(allowStatement(`5`, `"*"`, "")), "want a text or a list of texts"},
+		"an action that is null":        {Identity, policyOf(allowStatement(`["a:B",null]`, `"*"`, "")), "not null"},
+		"no resource":                   {Identity, policyOf(`{"Effect":"Allow","Action":"*"}`), "the Resource is missing"},
+		"a resource that is no ARN":     {Identity, policyOf(allowStatement(`"*"`, `"instance/i-1"`, "")), `the Resource "instance/i-1": want an ARN or *`},
+		"a principal in a role's":       {Identity, policyOf(allowStatement(`"*"`, `"*"`, `,"Principal":"*"`)), "leave it out"},
+		"a queue's without principal":   {Resource, policyOf(allowStatement(`"*"`, `"*"`, "")), "the Principal is missing"},
+		"a principal of another kind":   {Resource, policyOf(allowStatement(`"*"`, `"*"`, `,"Principal":{"Robot":"x"}`)), `the Principal "Robot"`},
+		"a principal that is a name":    {Resource, policyOf(allowStatement(`"*"`, `"*"`, `,"Principal":"me"`)), `the Principal "me"`},
+		"nobody":                        {Resource, policyOf(allowStatement(`"*"`, `"*"`, `,"Principal":{}`)), "names nobody"},
+		"NotPrincipal":                  {Resource, policyOf(allowStatement(`"*"`, `"*"`, `,"NotPrincipal":"*"`)), "NotPrincipal is not evaluated"},
+		"a resource in a trust":         {Trust, policyOf(allowStatement(`"sts:AssumeRole"`, `"*"`, `,"Principal":"*"`)), "leave it out"},
+		"an operator that is not there": {Identity, policyOf(allowStatement(`"*"`, `"*"`, conditionBlock(`{"IpAddress":{"aws:SourceIp":"10.0.0.0/8"}}`))), `the operator "IpAddress" is not evaluated`},
+		"a condition without a value":   {Identity, policyOf(allowStatement(`"*"`, `"*"`, conditionBlock(`{"StringEquals":{"k":[]}}`))), "no value to compare with"},
+		"a condition on an object":      {Identity, policyOf(allowStatement(`"*"`, `"*"`, conditionBlock(`{"StringEquals":{"k":{}}}`))), "texts, numbers or booleans"},
+		"a variable in a resource":      {Identity, policyOf(allowStatement(`"*"`, `"arn:aws:iam::1:user/${aws:username}"`, "")), "policy variables are not evaluated"},
+		"a variable in a value":         {Identity, policyOf(allowStatement(`"*"`, `"*"`, conditionBlock(`{"StringEquals":{"k":"${aws:PrincipalTag/a}"}}`))), "policy variables are not evaluated"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -207,7 +207,7 @@ func TestPrincipals(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return parsed(t, kind, text)[0]
+		return parseDocuments(t, kind, text)[0]
 	}
 	const queue = "arn:aws:sqs:eu-west-1:111122223333:q"
 	web := func(subject, audience string) Request {
@@ -235,11 +235,11 @@ func TestPrincipals(t *testing.T) {
 		"the web identity of another account":    {read(Trust, iam.IRSATrust()), web("system:serviceaccount:default:karpenter", "sts.amazonaws.com"), false},
 		"a web identity that is meant for other": {read(Trust, iam.IRSATrust()), web("system:serviceaccount:kube-system:karpenter", "kubernetes"), false},
 		"any of the names": {
-			parsed(t, Trust, doc(`{"Effect":"Allow","Principal":{"AWS":["arn:aws:iam::1:role/a"]},"Action":"sts:AssumeRole"}`))[0],
+			parseDocuments(t, Trust, policyOf(`{"Effect":"Allow","Principal":{"AWS":["arn:aws:iam::1:role/a"]},"Action":"sts:AssumeRole"}`))[0],
 			Request{Action: "sts:AssumeRole", Principal: Principal{"AWS", []string{"arn:aws:sts::1:assumed-role/a/s", "arn:aws:iam::1:role/a"}}},
 			true,
 		},
-		"anybody": {parsed(t, Trust, doc(`{"Effect":"Allow","Principal":{"AWS":"*"},"Action":"sts:AssumeRole"}`))[0], Request{Action: "sts:AssumeRole", Principal: Principal{"AWS", []string{"x"}}}, true},
+		"anybody": {parseDocuments(t, Trust, policyOf(`{"Effect":"Allow","Principal":{"AWS":"*"},"Action":"sts:AssumeRole"}`))[0], Request{Action: "sts:AssumeRole", Principal: Principal{"AWS", []string{"x"}}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -253,7 +253,7 @@ func TestPrincipals(t *testing.T) {
 // Missed names the statement and the condition, and is silent where no statement speaks of the call at all.
 func TestMissed(t *testing.T) {
 	t.Parallel()
-	documents := parsed(t, Identity, doc(
+	documents := parseDocuments(t, Identity, policyOf(
 		`{"Sid":"Owned","Effect":"Allow","Action":"ec2:TerminateInstances","Resource":"*","Condition":{"StringEquals":{"aws:ResourceTag/c":"owned"}}}`))
 	r := &Request{Action: "ec2:TerminateInstances", Resource: "*", Context: map[string][]string{"aws:ResourceTag/c": {"shared"}}}
 	if got := Missed(r, documents...); !slices.Equal(got, []string{`Owned wants StringEquals aws:ResourceTag/c ["owned"], not ["shared"]`}) {
@@ -268,24 +268,24 @@ func TestMissed(t *testing.T) {
 // random makes statements and requests that meet now and then.
 type random struct{ *rand.Rand }
 
-func (r random) pick(list ...string) string { return list[r.IntN(len(list))] }
+func (r random) pickText(list ...string) string { return list[r.IntN(len(list))] }
 
-func (r random) statement(effect string) string {
+func (r random) randomStatement(effect string) string {
 	s := fmt.Sprintf(`{"Effect":%q,"%sAction":%q,"%sResource":%q`, effect,
-		r.pick("", "", "Not"), r.pick("*", "a:*", "a:X", "a:Y", "b:X", "b:?"), r.pick("", "", "Not"), r.pick("*", "arn:p:a:r:1:x", "arn:p:a:r:1:*", "arn:p:b:r:1:y"))
+		r.pickText("", "", "Not"), r.pickText("*", "a:*", "a:X", "a:Y", "b:X", "b:?"), r.pickText("", "", "Not"), r.pickText("*", "arn:p:a:r:1:x", "arn:p:a:r:1:*", "arn:p:b:r:1:y"))
 	if r.IntN(2) == 0 {
-		s += when(fmt.Sprintf(`{%q:{"k":%q}}`, r.pick("StringEquals", "StringNotEquals", "StringLikeIfExists", "ForAllValues:StringEquals", "ForAnyValue:StringLike"), r.pick("1", "2", "*")))
+		s += conditionBlock(fmt.Sprintf(`{%q:{"k":%q}}`, r.pickText("StringEquals", "StringNotEquals", "StringLikeIfExists", "ForAllValues:StringEquals", "ForAnyValue:StringLike"), r.pickText("1", "2", "*")))
 	}
 	return s + "}"
 }
 
-func (r random) request() *Request {
-	q := &Request{Action: r.pick("a:X", "a:Y", "b:X", "b:Z"), Resource: r.pick("*", "arn:p:a:r:1:x", "arn:p:a:r:1:y", "arn:p:b:r:1:y", "")}
+func (r random) randomRequest() *Request {
+	q := &Request{Action: r.pickText("a:X", "a:Y", "b:X", "b:Z"), Resource: r.pickText("*", "arn:p:a:r:1:x", "arn:p:a:r:1:y", "arn:p:b:r:1:y", "")}
 	switch r.IntN(4) {
 	case 0:
-		q.Context = map[string][]string{"k": {r.pick("1", "2", "3")}}
+		q.Context = map[string][]string{"k": {r.pickText("1", "2", "3")}}
 	case 1:
-		q.Context = map[string][]string{"k": {"1", r.pick("2", "3")}}
+		q.Context = map[string][]string{"k": {"1", r.pickText("2", "3")}}
 	case 2:
 		q.Unknown = []string{"k"}
 	}
@@ -301,12 +301,12 @@ func TestStatementsAddUp(t *testing.T) {
 		r := random{rand.New(rand.NewPCG(seed, 0))}
 		var list []string
 		for range 1 + r.IntN(5) {
-			list = append(list, r.statement(r.pick("Allow", "Allow", "Deny")))
+			list = append(list, r.randomStatement(r.pickText("Allow", "Allow", "Deny")))
 		}
-		q := r.request()
-		before := Evaluate(q, parsed(t, Identity, doc(list...))...)
-		more := Evaluate(q, parsed(t, Identity, doc(list...), doc(r.statement("Allow")))...)
-		less := Evaluate(q, parsed(t, Identity, doc(list...), doc(r.statement("Deny")))...)
+		q := r.randomRequest()
+		before := Evaluate(q, parseDocuments(t, Identity, policyOf(list...))...)
+		more := Evaluate(q, parseDocuments(t, Identity, policyOf(list...), policyOf(r.randomStatement("Allow")))...)
+		less := Evaluate(q, parseDocuments(t, Identity, policyOf(list...), policyOf(r.randomStatement("Deny")))...)
 		if before.Allowed && !more.Allowed {
 			t.Fatalf("seed %d: an Allow took away: %q %+v", seed, list, q)
 		}
@@ -316,9 +316,9 @@ func TestStatementsAddUp(t *testing.T) {
 		r.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 		var apart []string
 		for _, s := range list {
-			apart = append(apart, doc(s))
+			apart = append(apart, policyOf(s))
 		}
-		if got := Evaluate(q, parsed(t, Identity, apart...)...); got.Allowed != before.Allowed || (got.Denied == "") != (before.Denied == "") {
+		if got := Evaluate(q, parseDocuments(t, Identity, apart...)...); got.Allowed != before.Allowed || (got.Denied == "") != (before.Denied == "") {
 			t.Fatalf("seed %d: in another order %+v, want %+v: %q %+v", seed, got, before, list, q)
 		}
 		if before.Allowed {
@@ -339,7 +339,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(0, d.Text)
 		f.Add(2, d.Text)
 	}
-	f.Add(1, doc(deny(`["a:?","*"]`, `"*"`, `,"Principal":{"Service":"x"}`+when(`{"Bool":{"k":true}}`))))
+	f.Add(1, policyOf(denyStatement(`["a:?","*"]`, `"*"`, `,"Principal":{"Service":"x"}`+conditionBlock(`{"Bool":{"k":true}}`))))
 	f.Fuzz(func(t *testing.T, kind int, text string) {
 		if kind < int(Identity) || kind > int(Trust) {
 			return
@@ -367,7 +367,7 @@ func BenchmarkEvaluate(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		documents = append(documents, parsed(b, Identity, text)...)
+		documents = append(documents, parseDocuments(b, Identity, text)...)
 	}
 	r := &Request{Action: "ec2:TerminateInstances", Resource: "arn:aws:ec2:eu-west-1:111122223333:instance/i-1", Context: map[string][]string{
 		"aws:ResourceTag/kubernetes.io/cluster/c": {"owned"}, "aws:ResourceTag/karpenter.sh/nodepool": {"default"},

@@ -64,7 +64,7 @@ func Read(r *http.Request, id string) (*Request, error) {
 		Host: r.Host, ID: id, Body: body, Query: r.URL.Query(),
 		Invocation: r.Header.Get("Amz-Sdk-Invocation-Id"), Attempt: r.Header.Get("Amz-Sdk-Request"),
 	}
-	req.Key, req.Region, req.Service = scope(r.Header.Get("Authorization"))
+	req.Key, req.Region, req.Service = parseCredentialScope(r.Header.Get("Authorization"))
 	switch target := r.Header.Get("X-Amz-Target"); {
 	case target != "":
 		prefix, action, _ := strings.Cut(target, ".")
@@ -106,8 +106,8 @@ func (r *Request) JSON(into any) error {
 	return nil
 }
 
-// scope reads AWS4-HMAC-SHA256 Credential=<key>/<date>/<region>/<service>/aws4_request, ...
-func scope(header string) (key, region string, service Service) {
+// parseCredentialScope reads AWS4-HMAC-SHA256 Credential=<key>/<date>/<region>/<service>/aws4_request, ...
+func parseCredentialScope(header string) (key, region string, service Service) {
 	_, rest, found := strings.Cut(header, "Credential=")
 	if !found {
 		return "", "", ""

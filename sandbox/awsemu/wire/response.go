@@ -61,33 +61,33 @@ func Write(req *Request, value any, err error) Response {
 	}
 	switch req.Service {
 	case EC2:
-		return xmlResponse(http.StatusOK, req, envelope(req, value, "http://ec2.amazonaws.com/doc/2016-11-15/", false))
+		return xmlResponse(http.StatusOK, req, wrapResponse(req, value, "http://ec2.amazonaws.com/doc/2016-11-15/", false))
 	case IAM:
-		return xmlResponse(http.StatusOK, req, envelope(req, value, "https://iam.amazonaws.com/doc/2010-05-08/", true))
+		return xmlResponse(http.StatusOK, req, wrapResponse(req, value, "https://iam.amazonaws.com/doc/2010-05-08/", true))
 	case STS:
-		return xmlResponse(http.StatusOK, req, envelope(req, value, "https://sts.amazonaws.com/doc/2011-06-15/", true))
+		return xmlResponse(http.StatusOK, req, wrapResponse(req, value, "https://sts.amazonaws.com/doc/2011-06-15/", true))
 	default:
 		return jsonResponse(http.StatusOK, req, value)
 	}
 }
 
-// envelope wraps a value into <ActionResponse>; with result, query services also want <ActionResult>.
-func envelope(req *Request, value any, namespace string, result bool) []byte {
+// wrapResponse wraps a value into <ActionResponse>; with result, query services also want <ActionResult>.
+func wrapResponse(req *Request, value any, namespace string, result bool) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `<%sResponse xmlns="%s">`, req.Action, namespace)
 	if result {
-		b.Write(element(req.Action+"Result", value))
+		b.Write(xmlElement(req.Action+"Result", value))
 		fmt.Fprintf(&b, "<ResponseMetadata><RequestId>%s</RequestId></ResponseMetadata>", req.ID)
 	} else {
 		fmt.Fprintf(&b, "<requestId>%s</requestId>", req.ID)
-		inner := element("x", value)
+		inner := xmlElement("x", value)
 		b.Write(bytes.TrimSuffix(bytes.TrimPrefix(inner, []byte("<x>")), []byte("</x>")))
 	}
 	fmt.Fprintf(&b, "</%sResponse>", req.Action)
 	return b.Bytes()
 }
 
-func element(name string, value any) []byte {
+func xmlElement(name string, value any) []byte {
 	if value == nil {
 		return []byte("<" + name + "></" + name + ">")
 	}
@@ -141,15 +141,15 @@ func writeError(req *Request, err error) Response {
 	}
 	if req.query {
 		return xmlResponse(status, req, fmt.Appendf(nil, "<ErrorResponse xmlns=%q><Error><Type>Sender</Type><Code>%s</Code><Message>%s</Message></Error><RequestId>%s</RequestId></ErrorResponse>",
-			sqsNamespace, escape(cmp.Or(e.QueryCode, e.Code)), escape(e.Message), req.ID))
+			sqsNamespace, escapeXML(cmp.Or(e.QueryCode, e.Code)), escapeXML(e.Message), req.ID))
 	}
 	switch req.Service {
 	case EC2, "":
 		return xmlResponse(status, req, fmt.Appendf(nil, "<Response><Errors><Error><Code>%s</Code><Message>%s</Message></Error></Errors><RequestID>%s</RequestID></Response>",
-			escape(e.Code), escape(e.Message), req.ID))
+			escapeXML(e.Code), escapeXML(e.Message), req.ID))
 	case IAM, STS:
 		return xmlResponse(status, req, fmt.Appendf(nil, "<ErrorResponse><Error><Type>Sender</Type><Code>%s</Code><Message>%s</Message></Error><RequestId>%s</RequestId></ErrorResponse>",
-			escape(e.Code), escape(e.Message), req.ID))
+			escapeXML(e.Code), escapeXML(e.Message), req.ID))
 	default:
 		response := jsonResponse(status, req, map[string]string{"__type": errorType(req.Service, e.Code), "message": e.Message})
 		response.Header["X-Amzn-Errortype"] = []string{e.Code}
@@ -199,7 +199,7 @@ func statusOf(s Service, code string) int {
 	return http.StatusBadRequest
 }
 
-func escape(text string) string {
+func escapeXML(text string) string {
 	var b bytes.Buffer
 	if err := xml.EscapeText(&b, []byte(text)); err != nil {
 		return ""

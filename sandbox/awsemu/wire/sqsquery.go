@@ -96,7 +96,7 @@ func sqsFields(b *bytes.Buffer, fields map[string]any) {
 		case map[string]any:
 			name := cmp.Or(map[string]string{"Tag": "Key"}[one], "Name")
 			for _, key := range slices.Sorted(maps.Keys(value)) {
-				fmt.Fprintf(b, "<%s><%s>%s</%s><Value>%s</Value></%s>", one, name, escape(key), name, escape(fmt.Sprint(value[key])), one)
+				fmt.Fprintf(b, "<%s><%s>%s</%s><Value>%s</Value></%s>", one, name, escapeXML(key), name, escapeXML(fmt.Sprint(value[key])), one)
 			}
 		case []any:
 			for _, item := range value {
@@ -104,12 +104,12 @@ func sqsFields(b *bytes.Buffer, fields map[string]any) {
 				if inner, isObject := item.(map[string]any); isObject {
 					sqsFields(b, inner)
 				} else {
-					b.WriteString(escape(fmt.Sprint(item)))
+					b.WriteString(escapeXML(fmt.Sprint(item)))
 				}
 				fmt.Fprintf(b, "</%s>", one)
 			}
 		default:
-			fmt.Fprintf(b, "<%s>%s</%s>", name, escape(fmt.Sprint(value)), name)
+			fmt.Fprintf(b, "<%s>%s</%s>", name, escapeXML(fmt.Sprint(value)), name)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
 )
 
-func signed(service string) string {
+func signedHeader(service string) string {
 	return "AWS4-HMAC-SHA256 Credential=AKIATEST/20300101/eu-west-1/" + service + "/aws4_request, SignedHeaders=host, Signature=0"
 }
 
@@ -29,12 +29,12 @@ func TestRouting(t *testing.T) {
 		wantAction                                    string
 		wantKey                                       string
 	}{
-		"signed EC2":               {contentType: form, auth: signed("ec2"), body: "Action=DescribeInstances&Version=2016-11-15", wantService: wire.EC2, wantAction: "DescribeInstances", wantKey: "AKIATEST"},
+		"signed EC2":               {contentType: form, auth: signedHeader("ec2"), body: "Action=DescribeInstances&Version=2016-11-15", wantService: wire.EC2, wantAction: "DescribeInstances", wantKey: "AKIATEST"},
 		"unsigned STS by version":  {contentType: form + "; charset=utf-8", body: "Action=AssumeRoleWithWebIdentity&Version=2011-06-15", wantService: wire.STS, wantAction: "AssumeRoleWithWebIdentity"},
 		"SQS by target":            {target: "AmazonSQS.ReceiveMessage", body: "{}", wantService: wire.SQS, wantAction: "ReceiveMessage"},
-		"EventBridge by target":    {target: "AWSEvents.ListRules", auth: signed("events"), body: "{}", wantService: wire.Events, wantAction: "ListRules", wantKey: "AKIATEST"},
-		"EKS by path":              {method: http.MethodGet, path: "/clusters/demo", auth: signed("eks"), wantService: wire.EKS, wantAction: "DescribeCluster", wantKey: "AKIATEST"},
-		"EKS, all clusters":        {method: http.MethodGet, path: "/clusters", auth: signed("eks"), wantService: wire.EKS, wantAction: "ListClusters", wantKey: "AKIATEST"},
+		"EventBridge by target":    {target: "AWSEvents.ListRules", auth: signedHeader("events"), body: "{}", wantService: wire.Events, wantAction: "ListRules", wantKey: "AKIATEST"},
+		"EKS by path":              {method: http.MethodGet, path: "/clusters/demo", auth: signedHeader("eks"), wantService: wire.EKS, wantAction: "DescribeCluster", wantKey: "AKIATEST"},
+		"EKS, all clusters":        {method: http.MethodGet, path: "/clusters", auth: signedHeader("eks"), wantService: wire.EKS, wantAction: "ListClusters", wantKey: "AKIATEST"},
 		"EKS, all entries":         {method: http.MethodGet, path: "/clusters/demo/access-entries?maxResults=1", wantService: wire.EKS, wantAction: "ListAccessEntries"},
 		"EKS, a new entry":         {path: "/clusters/demo/access-entries", body: "{}", wantService: wire.EKS, wantAction: "CreateAccessEntry"},
 		"EKS, an entry by its ARN": {method: http.MethodGet, path: "/clusters/demo/access-entries/arn%3Aaws%3Aiam%3A%3A1%3Arole%2Fpath%2Fx", wantService: wire.EKS, wantAction: "DescribeAccessEntry"},
@@ -48,7 +48,7 @@ func TestRouting(t *testing.T) {
 		"EKS, entries put":         {method: http.MethodPut, path: "/clusters/demo/access-entries"},
 		"EKS, one entry put":       {method: http.MethodPut, path: "/clusters/demo/access-entries/x"},
 		"zonal shift by path":      {method: http.MethodGet, path: "/managedresources/arn%3Aaws%3Aeks", wantService: wire.ZonalShift, wantAction: "GetManagedResource"},
-		"pricing keeps its scope":  {target: "AWSPriceListService.GetProducts", auth: signed("pricing"), wantService: wire.Pricing, wantAction: "GetProducts", wantKey: "AKIATEST"},
+		"pricing keeps its scope":  {target: "AWSPriceListService.GetProducts", auth: signedHeader("pricing"), wantService: wire.Pricing, wantAction: "GetProducts", wantKey: "AKIATEST"},
 		"no call at all":           {method: http.MethodGet, path: "/favicon.ico"},
 		"a signature that is none": {contentType: form, auth: "AWS4-HMAC-SHA256 Credential=x", body: "Action=GetRole&Version=2010-05-08", wantService: wire.IAM, wantAction: "GetRole"},
 	} {
@@ -174,7 +174,7 @@ func TestSQSOverQuery(t *testing.T) {
 	body := "Action=GetQueueAttributes&Version=2012-11-05&QueueUrl=http%3A%2F%2Fx&AttributeName.1=All&WaitTimeSeconds=5"
 	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	r.Header.Set("Authorization", signed("sqs"))
+	r.Header.Set("Authorization", signedHeader("sqs"))
 	req, err := wire.Read(r, "id")
 	if err != nil {
 		t.Fatal(err)
@@ -198,7 +198,7 @@ func TestSQSOverQuery(t *testing.T) {
 }
 
 func FuzzRead(f *testing.F) {
-	f.Add("POST", "/", "application/x-www-form-urlencoded", "", signed("ec2"), "Action=A&Filter.1.Name=x")
+	f.Add("POST", "/", "application/x-www-form-urlencoded", "", signedHeader("ec2"), "Action=A&Filter.1.Name=x")
 	f.Add("GET", "/clusters/x/y", "", "", "", "")
 	f.Add("POST", "/", "", "AmazonSQS.X", "Credential=////", "{")
 	f.Fuzz(func(t *testing.T, method, path, contentType, target, auth, body string) {

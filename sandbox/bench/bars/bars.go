@@ -46,22 +46,22 @@ type scenario struct {
 	needs needs
 }
 
-// scenarios in the order in which they run.
-func scenarios() []scenario {
+// allScenarios in the order in which they run.
+func allScenarios() []scenario {
 	return []scenario{
-		{"small", "a small cluster that does nothing", small, smallNeeds},
-		{"reaction", "one pod that waits", reaction, promptNeeds},
+		{"small", "a small cluster that does nothing", measureIdleCluster, smallNeeds},
+		{"reaction", "one pod that waits", measureReaction, promptNeeds},
 		{"ice", "every first choice out of capacity", outOfCapacity, promptNeeds},
-		{"burst", "10,000 pods at once", burst, burstNeeds},
-		{"backlog", "15,000 pods under a memory limit", backlog, backlogNeeds},
-		{"shrink", "300 nodes that are too many", shrink, shrinkNeeds},
+		{"burst", "10,000 pods at once", measureBurst, burstNeeds},
+		{"backlog", "15,000 pods under a memory limit", measureBacklog, backlogNeeds},
+		{"shrink", "300 nodes that are too many", measureConsolidation, shrinkNeeds},
 	}
 }
 
 // Names of the scenarios, in the order in which they run.
 func Names() []string {
 	var names []string
-	for _, s := range scenarios() {
+	for _, s := range allScenarios() {
 		names = append(names, s.name)
 	}
 	return names
@@ -79,8 +79,8 @@ func (o Options) Check() error {
 		return fmt.Errorf("scale: want above 0 and at most 2, not %g", o.Scale)
 	case o.Watch < 0 || o.Patience < 0:
 		return errors.New("lengths of time may not be negative")
-	case o.Samples < 0 || o.Samples > len(families()):
-		return fmt.Errorf("samples: want 1 to %d, not %d", len(families()), o.Samples)
+	case o.Samples < 0 || o.Samples > len(instanceFamilies()):
+		return fmt.Errorf("samples: want 1 to %d, not %d", len(instanceFamilies()), o.Samples)
 	}
 	return nil
 }
@@ -118,7 +118,7 @@ func Run(ctx context.Context, o Options) (report Report, err error) {
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(collectPercent))
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(memoryLimit))
-	for _, s := range scenarios() {
+	for _, s := range allScenarios() {
 		if !slices.Contains(o.Scenarios, s.name) {
 			continue
 		}
@@ -148,7 +148,7 @@ func runOne(ctx context.Context, o Options, s scenario) (result Result, err erro
 	defer cancel()
 	st := newStage(o, s.name, dir)
 	defer func() { err = errors.Join(err, st.stop()) }()
-	st.say("%s: %s", s.name, s.title)
+	st.logProgress("%s: %s", s.name, s.title)
 	if err = st.start(limited, s.needs(o)); err == nil {
 		err = s.run(limited, st, &result)
 	}

@@ -119,9 +119,9 @@ func TestPrint(t *testing.T) {
 	t.Parallel()
 	r := Result{Name: "small", Title: "a small cluster", API: map[string]int{"list pods": 2, "patch nodes": 30}}
 	r.add("nodes", 5, unitCount)
-	r.bar("CPU", 40.2, unitMillicores, 100)
-	r.bar("memory", 300*mib, unitBytes, 256*mib)
-	r.bar("rest", 0.0123, unitSeconds, 0.1)
+	r.addLimit("CPU", 40.2, unitMillicores, 100)
+	r.addLimit("memory", 300*mib, unitBytes, 256*mib)
+	r.addLimit("rest", 0.0123, unitSeconds, 0.1)
 	report := Report{Results: []Result{r}}
 	var out bytes.Buffer
 	if err := report.Print(&out); err != nil {
@@ -147,7 +147,7 @@ small: a small cluster
 func TestMedian(t *testing.T) {
 	t.Parallel()
 	for want, list := range map[float64][]float64{2: {3, 1, 2}, 2.5: {4, 1, 2, 3}, 7: {7}} {
-		if got := median(list); got != want {
+		if got := medianOf(list); got != want {
 			t.Errorf("median(%v) = %g, want %g", list, got, want)
 		}
 	}

@@ -34,22 +34,22 @@ const (
 	installMemory = 1 << 30 // the limit of the install commands (S-033)
 )
 
-func burstNeeds(o Options) setting { return crowd(o, burstPods, installMemory) }
+func burstNeeds(o Options) setting { return largeCluster(o, burstPods, installMemory) }
 
-func backlogNeeds(o Options) setting { return crowd(o, backlogPods, backlogMemory) }
+func backlogNeeds(o Options) setting { return largeCluster(o, backlogPods, backlogMemory) }
 
-// crowd is a cluster for many pods.
-func crowd(o Options, pods, memory int) setting {
+// largeCluster is a cluster for many pods.
+func largeCluster(o Options, pods, memory int) setting {
 	return setting{
-		speed: 60, large: true, metrics: true, addresses: o.scaled(pods), manifests: mixedPools(o.scaled(burstPools)),
+		speed: 60, large: true, metrics: true, addresses: o.scaledCount(pods), manifests: mixedPools(o.scaledCount(burstPools)),
 		flags: []string{
 			fmt.Sprintf("--batch-idle-duration=%s", idleWindow), fmt.Sprintf("--batch-max-duration=%s", maxWindow), fmt.Sprintf("--memory-limit=%d", memory),
 		},
 	}
 }
 
-// scaled is a size that the options may have changed.
-func (o Options) scaled(n int) int { return max(2, int(float64(n)*o.Scale)) }
+// scaledCount is a size that the options may have changed.
+func (o Options) scaledCount(n int) int { return max(2, int(float64(n)*o.Scale)) }
 
 // wave is what a lot of pods led to.
 type wave struct {
@@ -69,26 +69,26 @@ type wave struct {
 	api, aws []exchange
 }
 
-// decision is how long the first plan took, from the end of the batch to its last claim.
-func (w *wave) decision() time.Duration {
+// firstPlanDuration is how long the first plan took, from the end of the batch to its last claim.
+func (w *wave) firstPlanDuration() time.Duration {
 	if len(w.claims) == 0 {
 		return 0
 	}
 	return w.claims[len(w.claims)-1].done.Sub(w.first.closed)
 }
 
-// flood makes pods, and follows them until all run.
-func (s *stage) flood(ctx context.Context, pods int) (w wave, err error) {
+// createPods makes pods, and follows them until all run.
+func (s *stage) createPods(ctx context.Context, pods int) (w wave, err error) {
 	w = wave{pods: pods}
-	if w.idle, err = s.use(); err != nil {
+	if w.idle, err = s.controllerUsage(); err != nil {
 		return w, err
 	}
-	before := s.traffic.now()
+	before := s.traffic.markNow()
 	w.asked = time.Now()
-	if err := s.deploy(ctx, mixedWork(pods, s.scaled(burstPools))...); err != nil {
+	if err := s.deploy(ctx, mixedWork(pods, s.scaledCount(burstPools))...); err != nil {
 		return w, err
 	}
-	if err := s.await(ctx, "all pods waiting", func() (string, bool, error) {
+	if err := s.waitUntil(ctx, "all pods waiting", func() (string, bool, error) {
 		n := pods - s.pods.count(phaseNew)
 		if made := s.pods.count(phaseNew) + s.pods.count(phaseUnschedulable) + s.pods.count(phasePlaced) + s.pods.count(phaseRunning); made < pods {
 			n = made - s.pods.count(phaseNew)
@@ -98,19 +98,19 @@ func (s *stage) flood(ctx context.Context, pods int) (w wave, err error) {
 		return w, err
 	}
 	w.waiting = time.Now()
-	s.say("%d pods wait, %.1f s after they were asked for", pods, w.waiting.Sub(w.asked).Seconds())
+	s.logProgress("%d pods wait, %.1f s after they were asked for", pods, w.waiting.Sub(w.asked).Seconds())
 	profiled := s.profileLater(ctx)
-	if err := s.decided(ctx, &w, before); err != nil {
+	if err := s.waitForFirstPlan(ctx, &w, before); err != nil {
 		return w, errors.Join(err, <-profiled)
 	}
-	s.say("%d NodeClaims %.1f s after the batch was closed; controller at %d MiB, at most %d", len(w.claims), w.decision().Seconds(), w.decided.rss/mib, w.decided.peak/mib)
-	err = errors.Join(s.profile(ctx, "heap", "heap-decided"), s.allRun(ctx, pods))
+	s.logProgress("%d NodeClaims %.1f s after the batch was closed; controller at %d MiB, at most %d", len(w.claims), w.firstPlanDuration().Seconds(), w.decided.rss/mib, w.decided.peak/mib)
+	err = errors.Join(s.saveProfile(ctx, "heap", "heap-decided"), s.allRun(ctx, pods))
 	if err := errors.Join(err, <-profiled); err != nil {
 		return w, err
 	}
 	w.running = time.Now()
-	w.api, w.aws = s.traffic.since(before)
-	w.later = len(of(w.api, createClaim)) - len(w.claims)
+	w.api, w.aws = s.traffic.exchangesSince(before)
+	w.later = len(exchangesOfKind(w.api, createClaim)) - len(w.claims)
 	text, err := os.ReadFile(s.controller.Log)
 	if err != nil {
 		return w, err
@@ -119,26 +119,26 @@ func (s *stage) flood(ctx context.Context, pods int) (w wave, err error) {
 	for _, p := range passesIn(text) {
 		w.paid += p.price
 	}
-	if w.landed, err = s.landed(ctx); err != nil {
+	if w.landed, err = s.podPlacements(ctx); err != nil {
 		return w, err
 	}
-	if w.end, err = s.use(); err != nil {
+	if w.end, err = s.controllerUsage(); err != nil {
 		return w, err
 	}
-	return w, errors.Join(s.profile(ctx, "heap", "heap-running"), s.profile(ctx, "allocs", "allocs"))
+	return w, errors.Join(s.saveProfile(ctx, "heap", "heap-running"), s.saveProfile(ctx, "allocs", "allocs"))
 }
 
 // profileLater takes a CPU profile of the decision and of the launches after it.
 func (s *stage) profileLater(ctx context.Context) <-chan error {
 	done := make(chan error, 1)
-	go func() { done <- s.profile(ctx, "profile?seconds=25", "cpu") }()
+	go func() { done <- s.saveProfile(ctx, "profile?seconds=25", "cpu") }()
 	return done
 }
 
-// decided waits until the claims of the first plan are written.
-func (s *stage) decided(ctx context.Context, w *wave, before mark) error {
-	return s.await(ctx, "the first plan", func() (string, bool, error) {
-		planned, err := passes(s.controller.Log)
+// waitForFirstPlan waits until the claims of the first plan are written.
+func (s *stage) waitForFirstPlan(ctx context.Context, w *wave, before mark) error {
+	return s.waitUntil(ctx, "the first plan", func() (string, bool, error) {
+		planned, err := readPasses(s.controller.Log)
 		if err != nil {
 			return "", false, err
 		}
@@ -147,26 +147,26 @@ func (s *stage) decided(ctx context.Context, w *wave, before mark) error {
 			return fmt.Sprintf("%d plans without a NodeClaim", len(planned)), false, nil
 		}
 		w.first = planned[n]
-		api, _ := s.traffic.since(before)
-		w.claims = of(api, createClaim)
+		api, _ := s.traffic.exchangesSince(before)
+		w.claims = exchangesOfKind(api, createClaim)
 		if n+1 < len(planned) { // what a later plan wants is not part of this one
 			w.claims = slices.DeleteFunc(w.claims, func(e exchange) bool { return e.came.After(planned[n+1].found) })
 		}
 		slices.SortFunc(w.claims, func(a, b exchange) int { return a.done.Compare(b.done) })
-		w.decided, err = s.use()
+		w.decided, err = s.controllerUsage()
 		return fmt.Sprintf("%d of %d NodeClaims", len(w.claims), w.first.claims), len(w.claims) >= w.first.claims || n+1 < len(planned), err
 	})
 }
 
-// report adds what every wave has.
-func (w *wave) report(r *Result, s *stage, memory int) {
+// reportBurst adds what every wave has.
+func (w *wave) reportBurst(r *Result, s *stage, memory int) {
 	r.add("pods", float64(w.pods), unitCount)
-	r.add("NodePools", float64(s.scaled(burstPools)), unitCount)
+	r.add("NodePools", float64(s.scaledCount(burstPools)), unitCount)
 	r.add("NodeClaims of the first plan", float64(len(w.claims)), unitCount)
 	r.add("NodeClaims of later plans", float64(w.later), unitCount)
 	r.add("  for pods whose places the scheduler gave to others", float64(w.taken), unitCount)
 	r.add("from the end of the batch to the plan", w.first.computed.Sub(w.first.closed).Seconds(), unitSeconds)
-	r.bar("memory, peak since the start", float64(w.end.peak), unitBytes, float64(memory))
+	r.addLimit("memory, peak since the start", float64(w.end.peak), unitBytes, float64(memory))
 	r.add("  at the last NodeClaim, peak so far", float64(w.decided.peak), unitBytes)
 	r.add("  before the first pod", float64(w.idle.rss), unitBytes)
 	r.add("  when all pods run", float64(w.end.rss), unitBytes)
@@ -175,7 +175,7 @@ func (w *wave) report(r *Result, s *stage, memory int) {
 	r.add("from the end of the batch until all pods run", w.running.Sub(w.first.closed).Seconds(), unitSeconds)
 	r.add("requests to the API server", float64(len(w.api)), unitCount)
 	r.add("calls of AWS", float64(len(w.aws)), unitCount)
-	r.API, r.AWS = tally(w.api), tally(w.aws)
+	r.API, r.AWS = countExchanges(w.api), countExchanges(w.aws)
 }
 
 // landed is how many pods the scheduler put where they were planned, and how many it did not.
@@ -183,9 +183,9 @@ type landed struct{ planned, elsewhere int }
 
 const landedMetric = "dovetail_pods_landed_total"
 
-// landed asks the controller where pods landed.
-func (s *stage) landed(ctx context.Context) (landed, error) {
-	text, err := fetch(ctx, http.MethodGet, s.served+"/metrics", nil)
+// podPlacements asks the controller where pods landed.
+func (s *stage) podPlacements(ctx context.Context) (landed, error) {
+	text, err := fetchURL(ctx, http.MethodGet, s.served+"/metrics", nil)
 	if err != nil {
 		return landed{}, err
 	}
@@ -211,40 +211,40 @@ func landedIn(text string) landed {
 	return out
 }
 
-// percent that a part is of all; of nothing it is nothing.
-func percent(part, all int) float64 {
+// percentOf that a part is of all; of nothing it is nothing.
+func percentOf(part, all int) float64 {
 	if all == 0 {
 		return 0
 	}
 	return 100 * float64(part) / float64(all)
 }
 
-func burst(ctx context.Context, s *stage, r *Result) error {
-	w, err := s.flood(ctx, s.scaled(burstPods))
+func measureBurst(ctx context.Context, s *stage, r *Result) error {
+	w, err := s.createPods(ctx, s.scaledCount(burstPods))
 	if len(w.claims) > 0 {
-		r.bar("decision, from the end of the batch to the last NodeClaim", w.decision().Seconds(), unitSeconds, burstDecision.Seconds())
+		r.addLimit("decision, from the end of the batch to the last NodeClaim", w.firstPlanDuration().Seconds(), unitSeconds, burstDecision.Seconds())
 	}
 	if err != nil {
 		return err
 	}
-	w.report(r, s, burstMemory)
-	r.bar("NodeClaims of later plans, of all", percent(w.later, w.later+len(w.claims)), unitPercent, mostLater)
-	r.bar("pods that landed elsewhere, of all that were planned for", percent(w.landed.elsewhere, w.landed.elsewhere+w.landed.planned), unitPercent, mostElsewhere)
-	r.bar("price of all plans above that of the first", (w.paid/w.first.price-1)*100, unitPercent, mostDearer)
+	w.reportBurst(r, s, burstMemory)
+	r.addLimit("NodeClaims of later plans, of all", percentOf(w.later, w.later+len(w.claims)), unitPercent, mostLater)
+	r.addLimit("pods that landed elsewhere, of all that were planned for", percentOf(w.landed.elsewhere, w.landed.elsewhere+w.landed.planned), unitPercent, mostElsewhere)
+	r.addLimit("price of all plans above that of the first", (w.paid/w.first.price-1)*100, unitPercent, mostDearer)
 	return nil
 }
 
-// backlog has no limit that the kernel enforces, which would need a control group. The peak that the
+// measureBacklog has no limit that the kernel enforces, which would need a control group. The peak that the
 // kernel counts is stricter: it includes pages of the binary, which it could take back.
-func backlog(ctx context.Context, s *stage, r *Result) error {
-	w, err := s.flood(ctx, s.scaled(backlogPods))
+func measureBacklog(ctx context.Context, s *stage, r *Result) error {
+	w, err := s.createPods(ctx, s.scaledCount(backlogPods))
 	if len(w.claims) > 0 {
-		r.add("decision, from the end of the batch to the last NodeClaim", w.decision().Seconds(), unitSeconds)
+		r.add("decision, from the end of the batch to the last NodeClaim", w.firstPlanDuration().Seconds(), unitSeconds)
 	}
 	if err != nil {
 		return err
 	}
-	w.report(r, s, backlogMemory)
+	w.reportBurst(r, s, backlogMemory)
 	r.Notes = append(r.Notes, "the limit is the flag --memory-limit; the kernel enforced none, and its count of the peak is compared")
 	return nil
 }

@@ -49,15 +49,15 @@ type census struct {
 	waiting map[string]time.Time // when a pod was first seen to be unschedulable
 }
 
-// follow starts a census. Only what it counts is kept: measuring should not weigh.
-func follow(ctx context.Context, client kubernetes.Interface) (*census, error) {
+// startCensus starts a census. Only what it counts is kept: measuring should not weigh.
+func startCensus(ctx context.Context, client kubernetes.Interface) (*census, error) {
 	watching, cancel := context.WithCancel(context.WithoutCancel(ctx)) // until stop
 	c := &census{cancel: cancel, pods: map[string]phase{}, counts: map[phase]int{}, waiting: map[string]time.Time{}}
 	c.factory = informers.NewSharedInformerFactoryWithOptions(client, 0,
-		informers.WithTransform(strip), informers.WithNamespace(metav1.NamespaceDefault),
+		informers.WithTransform(stripObject), informers.WithNamespace(metav1.NamespaceDefault),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = benchLabel }))
 	registration, err := c.factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: c.saw, UpdateFunc: func(_, o any) { c.saw(o) }, DeleteFunc: c.gone,
+		AddFunc: c.countObject, UpdateFunc: func(_, o any) { c.countObject(o) }, DeleteFunc: c.forgetObject,
 	})
 	if err != nil {
 		cancel()
@@ -71,7 +71,7 @@ func follow(ctx context.Context, client kubernetes.Interface) (*census, error) {
 	return c, nil
 }
 
-func strip(o any) (any, error) {
+func stripObject(o any) (any, error) {
 	p, ok := o.(*corev1.Pod)
 	if !ok {
 		return o, nil
@@ -83,7 +83,7 @@ func strip(o any) (any, error) {
 	}, nil
 }
 
-func (c *census) saw(o any) {
+func (c *census) countObject(o any) {
 	p, ok := o.(*corev1.Pod)
 	if !ok {
 		return
@@ -101,7 +101,7 @@ func (c *census) saw(o any) {
 	}
 }
 
-func (c *census) gone(o any) {
+func (c *census) forgetObject(o any) {
 	if last, ok := o.(cache.DeletedFinalStateUnknown); ok {
 		o = last.Obj
 	}
@@ -124,8 +124,8 @@ func (c *census) count(p phase) int {
 	return c.counts[p]
 }
 
-// total is how many pods there are.
-func (c *census) total() int {
+// countPods is how many pods there are.
+func (c *census) countPods() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.pods)

@@ -5,5 +5,5 @@
 // The controller is the binary that users run, in a process of its own; the sandbox around it has a real
 // scheduler. Its memory and CPU time are those that the kernel counts for the process, requests to the
 // API server are counted by the proxy, and those to AWS by the emulated account. A bar that is missed is
-// printed, and is no failure: how long something takes depends on the machine. Enter at Run.
+// printed, and is no failure: how long something takes depends on the machine. Start reading at Run.
 package bars

@@ -61,25 +61,25 @@ type pool struct {
 
 func (p pool) name() string { return fmt.Sprintf("bench-%03d", p.number) }
 
-func (p pool) manifest() string {
-	requirements := []string{requirement("karpenter.k8s.aws/instance-category", categories)}
+func (p pool) poolManifest() string {
+	requirements := []string{requirementYAML("karpenter.k8s.aws/instance-category", categories)}
 	if len(p.types) > 0 {
-		requirements = []string{requirement("node.kubernetes.io/instance-type", quoted(p.types))}
+		requirements = []string{requirementYAML("node.kubernetes.io/instance-type", yamlList(p.types))}
 	}
 	if p.spot {
-		requirements = append(requirements, requirement("karpenter.sh/capacity-type", `["spot", "on-demand"]`))
+		requirements = append(requirements, requirementYAML("karpenter.sh/capacity-type", `["spot", "on-demand"]`))
 	} else {
-		requirements = append(requirements, requirement("karpenter.sh/capacity-type", `["on-demand"]`))
+		requirements = append(requirements, requirementYAML("karpenter.sh/capacity-type", `["on-demand"]`))
 	}
 	if p.arch != "" {
-		requirements = append(requirements, requirement("kubernetes.io/arch", fmt.Sprintf("[%q]", p.arch)))
+		requirements = append(requirements, requirementYAML("kubernetes.io/arch", fmt.Sprintf("[%q]", p.arch)))
 	}
 	if len(p.zones) > 0 {
-		requirements = append(requirements, requirement("topology.kubernetes.io/zone", quoted(p.zones)))
+		requirements = append(requirements, requirementYAML("topology.kubernetes.io/zone", yamlList(p.zones)))
 	}
 	taints, weight := "", ""
 	if p.tainted {
-		taints = fmt.Sprintf("      taints: [{key: %s, value: %s, effect: NoSchedule}]\n", teamLabel, team(p.number))
+		taints = fmt.Sprintf("      taints: [{key: %s, value: %s, effect: NoSchedule}]\n", teamLabel, namespaceName(p.number))
 	}
 	if p.weight > 0 {
 		weight = fmt.Sprintf("  weight: %d\n", p.weight)
@@ -97,17 +97,17 @@ spec:
       expireAfter: Never
 %s      requirements:
 %s  disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: Never}
-`, p.name(), weight, benchLabel, teamLabel, team(p.number), taints, strings.Join(requirements, ""))
+`, p.name(), weight, benchLabel, teamLabel, namespaceName(p.number), taints, strings.Join(requirements, ""))
 }
 
-func requirement(key, values string) string {
+func requirementYAML(key, values string) string {
 	return fmt.Sprintf("      - {key: %s, operator: In, values: %s}\n", key, values)
 }
 
-// quoted is a list in YAML.
-func quoted(list []string) string { return fmt.Sprintf(`["%s"]`, strings.Join(list, `", "`)) }
+// yamlList is a list in YAML.
+func yamlList(list []string) string { return fmt.Sprintf(`["%s"]`, strings.Join(list, `", "`)) }
 
-func team(n int) string { return fmt.Sprintf("t%03d", n) }
+func namespaceName(n int) string { return fmt.Sprintf("t%03d", n) }
 
 // mixedPools are as different as those of a large company: half are tainted, a third have spot, a fifth
 // is arm64, a fifth is in two zones.
@@ -122,7 +122,7 @@ func mixedPools(n int) string {
 		case 1:
 			p.zones = []string{world.Region + "a", world.Region + "b"}
 		}
-		b.WriteString(p.manifest())
+		b.WriteString(p.poolManifest())
 	}
 	return b.String()
 }
@@ -132,7 +132,7 @@ func plainPools(n int) string {
 	var b strings.Builder
 	b.WriteString(nodeClass())
 	for i := range n {
-		b.WriteString(pool{number: i, spot: true, weight: i}.manifest())
+		b.WriteString(pool{number: i, spot: true, weight: i}.poolManifest())
 	}
 	return b.String()
 }
@@ -165,21 +165,21 @@ func mixedWork(pods, pools int) []work {
 // deploy requests pods.
 func (s *stage) deploy(ctx context.Context, list ...work) error {
 	for _, w := range list {
-		if _, err := s.kube.AppsV1().Deployments(metav1.NamespaceDefault).Create(ctx, w.deployment(), metav1.CreateOptions{}); err != nil {
+		if _, err := s.kube.AppsV1().Deployments(metav1.NamespaceDefault).Create(ctx, w.newDeployment(), metav1.CreateOptions{}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w work) deployment() *appsv1.Deployment {
+func (w work) newDeployment() *appsv1.Deployment {
 	labels := map[string]string{benchLabel: "true", "app": w.name}
 	selector := map[string]string{benchLabel: "true"}
 	maps.Copy(selector, w.selector)
 	var tolerations []corev1.Toleration
 	if w.team >= 0 {
-		selector[teamLabel] = team(w.team)
-		tolerations = append(tolerations, corev1.Toleration{Key: teamLabel, Operator: corev1.TolerationOpEqual, Value: team(w.team), Effect: corev1.TaintEffectNoSchedule})
+		selector[teamLabel] = namespaceName(w.team)
+		tolerations = append(tolerations, corev1.Toleration{Key: teamLabel, Operator: corev1.TolerationOpEqual, Value: namespaceName(w.team), Effect: corev1.TaintEffectNoSchedule})
 	}
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: w.name, Labels: labels},

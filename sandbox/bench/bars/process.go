@@ -72,8 +72,8 @@ func cpuTime(stat string) (time.Duration, error) {
 	return time.Duration(ticks) * time.Second / userHZ, nil
 }
 
-// millicores is the share of a core between two moments.
-func millicores(from, to usage) float64 {
+// averageMillicores is the share of a core between two moments.
+func averageMillicores(from, to usage) float64 {
 	return 1000 * (to.cpu - from.cpu).Seconds() / max(to.at.Sub(from.at).Seconds(), 1e-9)
 }
 

@@ -52,8 +52,8 @@ func (r *Result) add(name string, value float64, unit string) {
 	r.Figures = append(r.Figures, Figure{Name: name, Value: value, Unit: unit})
 }
 
-func (r *Result) bar(name string, value float64, unit string, bar float64) {
-	r.Figures = append(r.Figures, Figure{Name: name, Value: value, Unit: unit, Bar: &bar, Held: new(value <= bar)})
+func (r *Result) addLimit(name string, value float64, unit string, limit float64) {
+	r.Figures = append(r.Figures, Figure{Name: name, Value: value, Unit: unit, Bar: &limit, Held: new(value <= limit)})
 }
 
 // Bars is how many figures have a bar, and how many of them missed it.
@@ -99,12 +99,12 @@ func (r Result) print(out io.Writer) error {
 	for _, f := range r.Figures {
 		bar, held := "", ""
 		if f.Bar != nil {
-			bar, held = text(*f.Bar, f.Unit), "held"
+			bar, held = formatFigure(*f.Bar, f.Unit), "held"
 			if !*f.Held {
 				held = "MISSED"
 			}
 		}
-		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", f.Name, text(f.Value, f.Unit), bar, held)
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", f.Name, formatFigure(f.Value, f.Unit), bar, held)
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -140,8 +140,8 @@ func printCounts(out io.Writer, what string, counts map[string]int) {
 	fmt.Fprintf(out, "  %s: %s\n", what, strings.Join(parts, ", "))
 }
 
-// text writes a figure for people.
-func text(value float64, unit string) string {
+// formatFigure writes a figure for people.
+func formatFigure(value float64, unit string) string {
 	switch unit {
 	case unitSeconds:
 		if math.Abs(value) < 1 {

@@ -69,7 +69,7 @@ func newStage(o Options, name, dir string) *stage {
 	return &stage{Options: o, name: name, dir: dir, began: time.Now()}
 }
 
-func (s *stage) say(format string, args ...any) {
+func (s *stage) logProgress(format string, args ...any) {
 	fmt.Fprintf(s.Out, "%7.1f s  %s\n", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
@@ -88,7 +88,7 @@ func (s *stage) start(ctx context.Context, is setting) (err error) {
 	if s.kube, err = fakenode.NewClient(s.world.ControlPlane.Config); err != nil {
 		return err
 	}
-	if s.pods, err = follow(ctx, s.kube); err != nil {
+	if s.pods, err = startCensus(ctx, s.kube); err != nil {
 		return err
 	}
 	if is.addresses > 0 {
@@ -97,7 +97,7 @@ func (s *stage) start(ctx context.Context, is setting) (err error) {
 		}
 	}
 	if is.quick {
-		if _, err := fetch(ctx, http.MethodPut, s.world.AWSEndpoint+"/_dovetail/timing", []byte(quickTiming)); err != nil {
+		if _, err := fetchURL(ctx, http.MethodPut, s.world.AWSEndpoint+"/_dovetail/timing", []byte(quickTiming)); err != nil {
 			return err
 		}
 	}
@@ -117,12 +117,12 @@ func (s *stage) start(ctx context.Context, is setting) (err error) {
 		return err
 	}
 	began := time.Now()
-	err = s.await(ctx, "all NodePools ready", func() (string, bool, error) {
+	err = s.waitUntil(ctx, "all NodePools ready", func() (string, bool, error) {
 		n, err := s.readyPools(ctx)
 		return fmt.Sprintf("%d of %d NodePools ready", n, pools), n == pools, err
 	})
 	if err == nil {
-		s.say("%d NodePools ready %.1f s after the start of the controller", pools, time.Since(began).Seconds())
+		s.logProgress("%d NodePools ready %.1f s after the start of the controller", pools, time.Since(began).Seconds())
 	}
 	return err
 }
@@ -148,12 +148,12 @@ func (s *stage) withPort(ctx context.Context, is setting) ([]string, error) {
 	return append(flags, "--enable-profiling=true"), os.MkdirAll(s.Profiles, 0o755)
 }
 
-// profile keeps a profile of the controller: heap, allocs, goroutine, or profile?seconds=10.
-func (s *stage) profile(ctx context.Context, kind, as string) error {
+// saveProfile keeps a profile of the controller: heap, allocs, goroutine, or profile?seconds=10.
+func (s *stage) saveProfile(ctx context.Context, kind, as string) error {
 	if s.Profiles == "" {
 		return nil
 	}
-	text, err := fetch(ctx, http.MethodGet, s.served+"/debug/pprof/"+kind, nil)
+	text, err := fetchURL(ctx, http.MethodGet, s.served+"/debug/pprof/"+kind, nil)
 	if err != nil {
 		return fmt.Errorf("profile: %w", err)
 	}
@@ -201,7 +201,7 @@ func (s *stage) readyPools(ctx context.Context) (int, error) {
 // makeRoom gives every subnet free addresses: EC2 has no call for that.
 func (s *stage) makeRoom(ctx context.Context, n int) error {
 	url := s.world.AWSEndpoint + "/_dovetail/subnets"
-	text, err := fetch(ctx, http.MethodGet, url, nil)
+	text, err := fetchURL(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
 	}
@@ -209,15 +209,15 @@ func (s *stage) makeRoom(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	_, err = fetch(ctx, http.MethodPut, url, body)
+	_, err = fetchURL(ctx, http.MethodPut, url, body)
 	return err
 }
 
-// use is what the controller uses now.
-func (s *stage) use() (usage, error) { return processUsage(s.controller.PID()) }
+// controllerUsage is what the controller uses now.
+func (s *stage) controllerUsage() (usage, error) { return processUsage(s.controller.PID()) }
 
-// await asks until something holds, and tells from time to time how far it is.
-func (s *stage) await(ctx context.Context, what string, done func() (string, bool, error)) error {
+// waitUntil asks until something holds, and tells from time to time how far it is.
+func (s *stage) waitUntil(ctx context.Context, what string, done func() (string, bool, error)) error {
 	ticker := time.NewTicker(look)
 	defer ticker.Stop()
 	told := time.Now()
@@ -227,7 +227,7 @@ func (s *stage) await(ctx context.Context, what string, done func() (string, boo
 			return err
 		}
 		if time.Since(told) > tellEvery {
-			s.say("  %s", state)
+			s.logProgress("  %s", state)
 			told = time.Now()
 		}
 		if err := s.wait(ctx, ticker.C); err != nil {
@@ -236,8 +236,8 @@ func (s *stage) await(ctx context.Context, what string, done func() (string, boo
 	}
 }
 
-// pause does nothing for a while.
-func (s *stage) pause(ctx context.Context, d time.Duration) error {
+// sleepContext does nothing for a while.
+func (s *stage) sleepContext(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	return s.wait(ctx, timer.C)
@@ -290,8 +290,8 @@ func (s *stage) stop() error {
 	return errors.Join(errs...)
 }
 
-// fetch sends one request and returns its answer.
-func fetch(ctx context.Context, method, url string, body []byte) ([]byte, error) {
+// fetchURL sends one request and returns its answer.
+func fetchURL(ctx context.Context, method, url string, body []byte) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
 		return nil, err

@@ -56,26 +56,26 @@ func (t *traffic) seeAWS(c awsemu.Call) {
 // mark is a moment to count from.
 type mark struct{ api, aws int }
 
-func (t *traffic) now() mark {
+func (t *traffic) markNow() mark {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return mark{api: len(t.api), aws: len(t.aws)}
 }
 
-// since returns what came after a moment.
-func (t *traffic) since(m mark) (api, aws []exchange) {
+// exchangesSince returns what came after a moment.
+func (t *traffic) exchangesSince(m mark) (api, aws []exchange) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.api[m.api:]), slices.Clone(t.aws[m.aws:])
 }
 
-// of returns the exchanges of one kind that succeeded.
-func of(list []exchange, what string) []exchange {
+// exchangesOfKind returns the exchanges of one kind that succeeded.
+func exchangesOfKind(list []exchange, what string) []exchange {
 	return slices.DeleteFunc(slices.Clone(list), func(e exchange) bool { return e.what != what || e.failed })
 }
 
-// tally counts exchanges by kind.
-func tally(list []exchange) map[string]int {
+// countExchanges counts exchanges by kind.
+func countExchanges(list []exchange) map[string]int {
 	out := map[string]int{}
 	for _, e := range list {
 		out[e.what]++

@@ -48,7 +48,7 @@ func newBars() *cobra.Command {
 			return options.Check()
 		},
 	}
-	cmd.RunE = running(func(ctx context.Context, out io.Writer) error {
+	cmd.RunE = markFailures(func(ctx context.Context, out io.Writer) error {
 		options.Out = out
 		if format == formatJSON {
 			options.Out = cmd.ErrOrStderr()

@@ -29,7 +29,7 @@ func newBench() *cobra.Command {
 			return errors.Join(options.Check(), cobra.NoArgs(cmd, args))
 		},
 	}
-	cmd.RunE = running(func(ctx context.Context, out io.Writer) error {
+	cmd.RunE = markFailures(func(ctx context.Context, out io.Writer) error {
 		options.Out = out
 		if asJSON {
 			options.Out = cmd.ErrOrStderr()

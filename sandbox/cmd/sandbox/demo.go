@@ -29,7 +29,7 @@ func newDemo() *cobra.Command {
 			}
 			return cobra.NoArgs(cmd, args)
 		},
-		RunE: running(func(ctx context.Context, out io.Writer) error {
+		RunE: markFailures(func(ctx context.Context, out io.Writer) error {
 			options.Out = out
 			return demo.Run(ctx, options)
 		}),

@@ -53,7 +53,7 @@ func newFault() *cobra.Command {
 		Args: cobra.MinimumNArgs(1),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return running(func(ctx context.Context, out io.Writer) error { return sendFault(ctx, flags, args, out) })(cmd, nil)
+		return markFailures(func(ctx context.Context, out io.Writer) error { return sendFault(ctx, flags, args, out) })(cmd, nil)
 	}
 	cmd.Flags().StringVar(&flags.dir, "dir", "", "folder of the sandbox, as given to up")
 	cmd.Flags().StringVar(&flags.endpoint, "endpoint", os.Getenv("AWS_ENDPOINT_URL"), "address of the emulated AWS; default from --dir or AWS_ENDPOINT_URL")
@@ -67,7 +67,7 @@ func sendFault(ctx context.Context, flags faultFlags, args []string, out io.Writ
 	if err != nil {
 		return err
 	}
-	body, err := pairs(args[1:])
+	body, err := pairsToJSON(args[1:])
 	if err != nil {
 		return err
 	}
@@ -123,9 +123,9 @@ func controlEndpoint(flags faultFlags) (string, error) {
 	return "", fmt.Errorf("%s names no endpoint", filepath.Join(flags.dir, "aws.env"))
 }
 
-// pairs turns a.b=c into {"a":{"b":"c"}}. Whole numbers, decimals, true and false become JSON ones;
+// pairsToJSON turns a.b=c into {"a":{"b":"c"}}. Whole numbers, decimals, true and false become JSON ones;
 // commas make lists.
-func pairs(args []string) ([]byte, error) {
+func pairsToJSON(args []string) ([]byte, error) {
 	root := map[string]any{}
 	for _, arg := range args {
 		name, value, found := strings.Cut(arg, "=")
@@ -142,7 +142,7 @@ func pairs(args []string) ([]byte, error) {
 			node = below
 		}
 		last := path[len(path)-1]
-		node[last] = scalar(value)
+		node[last] = jsonScalar(value)
 		if _, isList := node[last].([]any); !isList && slices.Contains([]string{"without", "zero", "zones"}, last) {
 			node[last] = []any{node[last]} // lists also of one
 		}
@@ -150,11 +150,11 @@ func pairs(args []string) ([]byte, error) {
 	return json.Marshal(root)
 }
 
-func scalar(text string) any {
+func jsonScalar(text string) any {
 	if strings.Contains(text, ",") && !strings.ContainsAny(text, "{ ") {
 		var list []any
 		for part := range strings.SplitSeq(text, ",") {
-			list = append(list, scalar(part))
+			list = append(list, jsonScalar(part))
 		}
 		return list
 	}

@@ -69,8 +69,8 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 	return exitUsage
 }
 
-// running marks the errors of a command as failures, as opposed to wrong calls.
-func running(command func(ctx context.Context, out io.Writer) error) func(*cobra.Command, []string) error {
+// markFailures marks the errors of a command as failures, as opposed to wrong calls.
+func markFailures(command func(ctx context.Context, out io.Writer) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
 		if err := command(cmd.Context(), cmd.OutOrStdout()); err != nil {
 			return failure{err}
@@ -85,7 +85,7 @@ func newVersion() *cobra.Command {
 		Short:   "Print version and commit",
 		Example: "  sandbox version",
 		Args:    cobra.NoArgs,
-		RunE: running(func(_ context.Context, out io.Writer) error {
+		RunE: markFailures(func(_ context.Context, out io.Writer) error {
 			_, err := fmt.Fprintln(out, version.Get())
 			return err
 		}),

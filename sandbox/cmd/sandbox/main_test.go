@@ -55,7 +55,7 @@ func TestCalls(t *testing.T) {
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	temp := t.TempDir()
-	cmd := process(t, []string{"TMPDIR=" + temp}, "demo", "--controller", buildController(t))
+	cmd := startSandbox(t, []string{"TMPDIR=" + temp}, "demo", "--controller", buildController(t))
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	if err := cmd.Run(); err != nil {
@@ -89,7 +89,7 @@ func TestDemoFails(t *testing.T) {
 	if err := os.WriteFile(idle, []byte("#!/bin/sh\necho '{\"level\":\"ERROR\",\"message\":\"too tired\",\"error\":\"nothing to drink\"}'\nsleep 3\nexit 7\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	cmd := process(t, []string{"TMPDIR=" + t.TempDir()}, "demo", "--controller", idle)
+	cmd := startSandbox(t, []string{"TMPDIR=" + t.TempDir()}, "demo", "--controller", idle)
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	if err := cmd.Run(); cmd.ProcessState.ExitCode() != exitFailed {

@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func process(t *testing.T, env []string, args ...string) *exec.Cmd {
+func startSandbox(t *testing.T, env []string, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -58,7 +58,7 @@ func process(t *testing.T, env []string, args ...string) *exec.Cmd {
 // startUntil runs the command until it has printed a text.
 func startUntil(t *testing.T, text string, args ...string) *exec.Cmd {
 	t.Helper()
-	cmd := process(t, nil, args...)
+	cmd := startSandbox(t, nil, args...)
 	output, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -77,8 +77,8 @@ func startUntil(t *testing.T, text string, args ...string) *exec.Cmd {
 	return nil
 }
 
-// kill is kill -9.
-func kill(t *testing.T, cmd *exec.Cmd) {
+// killProcess is kill -9.
+func killProcess(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -86,8 +86,8 @@ func kill(t *testing.T, cmd *exec.Cmd) {
 	_ = cmd.Wait() // it was killed, and says so
 }
 
-// upAgain starts on a folder, does something, and stops in order.
-func upAgain(t *testing.T, dir string, then func()) {
+// restartUp starts on a folder, does something, and stops in order.
+func restartUp(t *testing.T, dir string, then func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -103,14 +103,14 @@ func TestKilledUpRecovers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, moment := range []string{"starting", "certificates", "etcd", "kube-apiserver", "CRDs", "nodes", isUp} {
-		kill(t, startUntil(t, moment, "up", "--dir", dir))
+		killProcess(t, startUntil(t, moment, "up", "--dir", dir))
 	}
 	for _, delay := range []time.Duration{50 * time.Millisecond, 700 * time.Millisecond, 1900 * time.Millisecond} { // between two steps
 		cmd := startUntil(t, "starting", "up", "--dir", dir)
 		time.Sleep(delay)
-		kill(t, cmd)
+		killProcess(t, cmd)
 	}
-	upAgain(t, dir, func() {})
+	restartUp(t, dir, func() {})
 }
 
 // After kill -9 no process of the controller is left, and the next up finds it installed as it was.
@@ -119,23 +119,23 @@ func TestKilledUpTakesItsController(t *testing.T) {
 	dir := t.TempDir()
 	cmd := startUntil(t, isUp, "up", "--dir", dir, "--controller", "dovetail", "--binary", buildController(t))
 	var containers []int
-	await(t, "no pod of the controller runs", func() bool {
+	waitUntil(t, "no pod of the controller runs", func() bool {
 		containers = childrenOf(t, cmd.Process.Pid)
 		return len(containers) > 0
 	})
-	kill(t, cmd)
+	killProcess(t, cmd)
 	for _, pid := range containers {
-		await(t, fmt.Sprintf("process %d still runs", pid), func() bool { return ended(pid) })
+		waitUntil(t, fmt.Sprintf("process %d still runs", pid), func() bool { return hasEnded(pid) })
 	}
-	upAgain(t, dir, func() {
+	restartUp(t, dir, func() {
 		if _, err := clientOf(t, dir).AppsV1().Deployments("kube-system").Get(t.Context(), "karpenter", metav1.GetOptions{}); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-// await looks again and again, since there is no watch on processes of others.
-func await(t *testing.T, otherwise string, done func() bool) {
+// waitUntil looks again and again, since there is no watch on processes of others.
+func waitUntil(t *testing.T, otherwise string, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(3 * time.Minute); !done(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -168,8 +168,8 @@ func childrenOf(t *testing.T, parent int) (list []int) {
 	return list
 }
 
-// ended counts a process that only waits to be asked how it ended.
-func ended(pid int) bool {
+// hasEnded counts a process that only waits to be asked how it ended.
+func hasEnded(pid int) bool {
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return true
@@ -204,7 +204,7 @@ func TestFolderInUse(t *testing.T) {
 	}
 	cmd := startUntil(t, isUp, "up", "--dir", dir)
 	call("still runs", "up", "--dir", dir)
-	kill(t, cmd)
+	killProcess(t, cmd)
 	call("no sandbox responds", "fault", "--dir", dir, "ice", "--show")
 }
 
@@ -218,7 +218,7 @@ func TestNoRoom(t *testing.T) {
 			if dir != "" {
 				args = append(args, "--dir", dir)
 			}
-			text, err := process(t, []string{fileLimit + "=1000000", "TMPDIR=" + temp}, args...).CombinedOutput()
+			text, err := startSandbox(t, []string{fileLimit + "=1000000", "TMPDIR=" + temp}, args...).CombinedOutput()
 			exit, isExit := errors.AsType[*exec.ExitError](err)
 			if !isExit || exit.ExitCode() != exitFailed || !strings.Contains(string(text), "has no room") || !strings.Contains(string(text), "200 MB") {
 				t.Errorf("%v, want exit code %d:\n%s", err, exitFailed, text)

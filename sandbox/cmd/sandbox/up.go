@@ -61,7 +61,7 @@ func newUp() *cobra.Command {
 			}
 			return cobra.NoArgs(cmd, args)
 		},
-		RunE: running(func(ctx context.Context, out io.Writer) error { return up(ctx, flags, out) }),
+		RunE: markFailures(func(ctx context.Context, out io.Writer) error { return runUp(ctx, flags, out) }),
 	}
 	cmd.Flags().StringVar(&flags.Dir, "dir", "", "folder for state, kubeconfig and logs (default: a temporary one)")
 	cmd.Flags().IntVar(&flags.Port, "port", 0, "port of the API server on 127.0.0.1 (default: a free one)")
@@ -76,7 +76,7 @@ func newUp() *cobra.Command {
 	return cmd
 }
 
-func up(ctx context.Context, flags upFlags, out io.Writer) (err error) {
+func runUp(ctx context.Context, flags upFlags, out io.Writer) (err error) {
 	began, left := time.Now(), "the state stays in "+flags.Dir
 	if flags.Dir == "" {
 		if flags.Dir, err = os.MkdirTemp("", "dovetail-sandbox-"); err != nil {

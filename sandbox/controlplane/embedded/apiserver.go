@@ -25,8 +25,8 @@ import (
 
 const loopback = "127.0.0.1"
 
-// listen takes the port before anything starts: a free one without a race, or an early error.
-func listen(ctx context.Context, port int) (net.Listener, error) {
+// listenOnPort takes the port before anything starts: a free one without a race, or an early error.
+func listenOnPort(ctx context.Context, port int) (net.Listener, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -38,7 +38,7 @@ func listen(ctx context.Context, port int) (net.Listener, error) {
 	return listener, nil
 }
 
-func (cp *plane) address() string {
+func (cp *plane) apiAddress() string {
 	return "https://" + cp.listener.Addr().String()
 }
 
@@ -58,7 +58,7 @@ func (cp *plane) launchAPIServer(ctx context.Context, o controlplane.Options) er
 	if address, ok := cp.listener.Addr().(*net.TCPAddr); ok {
 		serving.BindPort = address.Port
 	}
-	pki := func(file string) string { return cp.folder.path("pki", file) }
+	pki := func(file string) string { return cp.folder.joinPath("pki", file) }
 	flags := []string{
 		"--etcd-servers=unix:" + controlplane.EtcdSocket(cp.folder.dir),
 		"--tls-cert-file=" + pki("apiserver.crt"),
@@ -101,7 +101,7 @@ func (cp *plane) launchAPIServer(ctx context.Context, o controlplane.Options) er
 	if errs := completed.Validate(); len(errs) > 0 {
 		return utilerrors.NewAggregate(errs)
 	}
-	cp.keep(ctx, "kube-apiserver", func() error { return apiapp.Run(ctx, completed) })
+	cp.runComponent(ctx, "kube-apiserver", func() error { return apiapp.Run(ctx, completed) })
 	return nil
 }
 
@@ -112,7 +112,7 @@ func (cp *plane) writeTokenReview(url string) (file string, err error) {
 	config.Clusters[name] = &clientcmdapi.Cluster{Server: url}
 	config.Contexts[name] = &clientcmdapi.Context{Cluster: name}
 	config.CurrentContext = name
-	file = cp.folder.path(name + ".kubeconfig")
+	file = cp.folder.joinPath(name + ".kubeconfig")
 	return file, clientcmd.WriteToFile(*config, file)
 }
 

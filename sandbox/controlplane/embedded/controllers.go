@@ -31,7 +31,7 @@ func (cp *plane) launchControllers(ctx context.Context, scale bool) error {
 	known, disabled, aliases := kcmapp.KnownControllers(), kcmapp.ControllersDisabledByDefault(), kcmapp.ControllerAliases()
 	flags := options.Flags(known, disabled, aliases)
 	options.ParsedFlags = &flags
-	pki := func(file string) string { return cp.folder.path("pki", file) }
+	pki := func(file string) string { return cp.folder.joinPath("pki", file) }
 	args := []string{
 		"--kubeconfig=" + pki("controllers.kubeconfig"),
 		"--leader-elect=false", // it ends the process when it loses
@@ -58,7 +58,7 @@ func (cp *plane) launchControllers(ctx context.Context, scale bool) error {
 	if err != nil {
 		return err
 	}
-	cp.keep(ctx, "kube-controller-manager", func() error { return kcmapp.Run(ctx, config.Complete()) })
+	cp.runComponent(ctx, "kube-controller-manager", func() error { return kcmapp.Run(ctx, config.Complete()) })
 	return nil
 }
 

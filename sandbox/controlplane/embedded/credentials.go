@@ -55,7 +55,7 @@ func (cp *plane) writeCredentials(context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := clientcmd.WriteToFile(*cp.kubeconfigOf(client), cp.folder.path("pki", file)); err != nil {
+		if err := clientcmd.WriteToFile(*cp.kubeconfigOf(client), cp.folder.joinPath("pki", file)); err != nil {
 			return err
 		}
 	}
@@ -78,7 +78,7 @@ func (cp *plane) kubeconfigOf(client *pki.Pair) *clientcmdapi.Config {
 	const name = "dovetail-sandbox"
 	user := client.Cert.Subject.CommonName
 	config := clientcmdapi.NewConfig()
-	config.Clusters[name] = &clientcmdapi.Cluster{Server: cp.address(), CertificateAuthorityData: cp.ca.CertPEM}
+	config.Clusters[name] = &clientcmdapi.Cluster{Server: cp.apiAddress(), CertificateAuthorityData: cp.ca.CertPEM}
 	config.AuthInfos[user] = &clientcmdapi.AuthInfo{ClientCertificateData: client.CertPEM, ClientKeyData: client.KeyPEM}
 	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: user}
 	config.CurrentContext = name

@@ -84,19 +84,19 @@ func (cp *plane) start(ctx, components context.Context, o controlplane.Options) 
 	if cp.folder, err = openFolder(o.Dir); err != nil {
 		return err
 	}
-	if cp.listener, err = listen(ctx, o.Port); err != nil {
+	if cp.listener, err = listenOnPort(ctx, o.Port); err != nil {
 		return err
 	}
 	starting, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
 	cp.giveUp = giveUp
-	for _, s := range cp.steps(o) {
+	for _, s := range cp.startSteps(o) {
 		began := time.Now()
 		if err := s.run(starting, components); err != nil {
 			if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 				return fmt.Errorf("interrupted while starting %s: %w", s.name, ctx.Err())
 			}
-			return fmt.Errorf("start %s: %w", s.name, cp.folder.explain(err))
+			return fmt.Errorf("start %s: %w", s.name, cp.folder.explainWithLog(err))
 		}
 		if o.Progress != nil {
 			o.Progress(s.name, time.Since(began))
@@ -105,7 +105,7 @@ func (cp *plane) start(ctx, components context.Context, o controlplane.Options) 
 	return nil
 }
 
-func (cp *plane) steps(o controlplane.Options) []step {
+func (cp *plane) startSteps(o controlplane.Options) []step {
 	steps := []step{
 		{name: "certificates", launch: cp.writeCredentials},
 		{name: "etcd", launch: cp.launchEtcd, await: cp.awaitEtcd},
@@ -153,8 +153,8 @@ func (s step) run(starting, components context.Context) error {
 	return err
 }
 
-// keep runs a component until Stop. If it ends before, that ends the start and is reported by Err.
-func (cp *plane) keep(ctx context.Context, name string, component func() error) {
+// runComponent runs a component until Stop. If it ends before, that ends the start and is reported by Err.
+func (cp *plane) runComponent(ctx context.Context, name string, component func() error) {
 	cp.running.Go(func() {
 		err := component()
 		if ctx.Err() != nil {
@@ -163,15 +163,15 @@ func (cp *plane) keep(ctx context.Context, name string, component func() error) 
 		if err == nil {
 			err = errors.New("ended by itself")
 		}
-		cp.fail(fmt.Errorf("%s: %w", name, err))
+		cp.failStart(fmt.Errorf("%s: %w", name, err))
 	})
 }
 
-// fail ends the start, if it is under way, and tells who listens.
-func (cp *plane) fail(err error) {
+// failStart ends the start, if it is under way, and tells who listens.
+func (cp *plane) failStart(err error) {
 	cp.giveUp(err)
 	select {
-	case cp.failed <- cp.folder.explain(err):
+	case cp.failed <- cp.folder.explainWithLog(err):
 	default: // nobody listens, and the first errors tell the story
 	}
 }

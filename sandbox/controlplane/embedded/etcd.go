@@ -18,10 +18,10 @@ import (
 // needs neither TLS nor ports.
 func (cp *plane) launchEtcd(context.Context) error {
 	socket := func(path string) []url.URL { return []url.URL{{Scheme: "unix", Path: path}} }
-	clients, peers := socket(controlplane.EtcdSocket(cp.folder.dir)), socket(cp.folder.path("etcd", "peer.sock"))
+	clients, peers := socket(controlplane.EtcdSocket(cp.folder.dir)), socket(cp.folder.joinPath("etcd", "peer.sock"))
 	broken := make(chan error, 1)
 	config := embed.NewConfig()
-	config.Dir = cp.folder.path("etcd", "data")
+	config.Dir = cp.folder.joinPath("etcd", "data")
 	config.ZapLoggerBuilder = embed.NewZapLoggerBuilder(cp.etcdLogger(broken))
 	config.UnsafeNoFsync = true // a crash of the machine may lose the state; a crash of the process does not
 	config.QuotaBackendBytes = 4 << 30
@@ -63,7 +63,7 @@ func (cp *plane) etcdLogger(broken chan<- error) *zap.Logger {
 	encoder := zapcore.NewConsoleEncoder(zap.NewProductionEncoderConfig())
 	core := zapcore.NewCore(encoder, zapcore.AddSync(cp.folder.log), zapcore.WarnLevel)
 	hook := lastWords(func(err error) {
-		cp.fail(fmt.Errorf("etcd: %w", err))
+		cp.failStart(fmt.Errorf("etcd: %w", err))
 		select {
 		case broken <- err:
 		default:

@@ -27,7 +27,7 @@ type folder struct {
 	stopping atomic.Bool // a component that gives up now does so because it was stopped
 }
 
-func (f *folder) path(elem ...string) string {
+func (f *folder) joinPath(elem ...string) string {
 	return filepath.Join(append([]string{f.dir}, elem...)...)
 }
 
@@ -52,15 +52,15 @@ func openFolder(dir string) (*folder, error) {
 		return nil, fmt.Errorf("the path of folder %s has one of the characters %%?#, which the address of a socket cannot hold; choose another one", dir)
 	}
 	// Sockets and keys are in folders of their own, which nobody else may enter.
-	for _, sub := range []string{f.path("etcd"), f.path("pki")} {
+	for _, sub := range []string{f.joinPath("etcd"), f.joinPath("pki")} {
 		if err := os.MkdirAll(sub, 0o700); err != nil {
-			return nil, unusable(dir, err)
+			return nil, unusableDirError(dir, err)
 		}
 		if err := os.Chmod(sub, 0o700); err != nil {
-			return nil, unusable(dir, err)
+			return nil, unusableDirError(dir, err)
 		}
 	}
-	if err := f.acquire(); err != nil {
+	if err := f.lockFolder(); err != nil {
 		return nil, err
 	}
 	if err := f.checkRoom(); err != nil {
@@ -69,7 +69,7 @@ func openFolder(dir string) (*folder, error) {
 	}
 	if f.log, err = os.OpenFile(f.logFile(), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600); err != nil {
 		_ = f.lock.Close()
-		return nil, unusable(dir, err)
+		return nil, unusableDirError(dir, err)
 	}
 	if err := opened.add(f); err != nil {
 		f.close()
@@ -78,7 +78,7 @@ func openFolder(dir string) (*folder, error) {
 	return f, nil
 }
 
-func unusable(dir string, err error) error {
+func unusableDirError(dir string, err error) error {
 	return fmt.Errorf("folder %s cannot be used: %w; choose one that you may write to", dir, err)
 }
 
@@ -88,23 +88,23 @@ func (f *folder) checkRoom() error {
 	const megabytes = 200
 	probe, err := os.CreateTemp(f.dir, "room-")
 	if err != nil {
-		return unusable(f.dir, err)
+		return unusableDirError(f.dir, err)
 	}
 	err = errors.Join(fileutil.Preallocate(probe, megabytes<<20, true), probe.Close(), os.Remove(probe.Name()))
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG):
 		return fmt.Errorf("folder %s has no room: %w; a sandbox begins with %d MB: free some, or choose another folder", f.dir, err, megabytes)
 	case err != nil:
-		return unusable(f.dir, err)
+		return unusableDirError(f.dir, err)
 	}
 	return nil
 }
 
-// acquire takes a lock that the kernel releases when the process ends, however it ends.
-func (f *folder) acquire() error {
-	lock, err := os.OpenFile(f.path("lock"), os.O_CREATE|os.O_RDWR, 0o600)
+// lockFolder takes a lock that the kernel releases when the process ends, however it ends.
+func (f *folder) lockFolder() error {
+	lock, err := os.OpenFile(f.joinPath("lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return unusable(f.dir, err)
+		return unusableDirError(f.dir, err)
 	}
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		_ = lock.Close()
@@ -117,9 +117,9 @@ func (f *folder) acquire() error {
 	return nil
 }
 
-// explain adds to an error where the log is, and its last errors: the folder may be a temporary one
+// explainWithLog adds to an error where the log is, and its last errors: the folder may be a temporary one
 // that is gone when the user reads this.
-func (f *folder) explain(err error) error {
+func (f *folder) explainWithLog(err error) error {
 	const shown = 3
 	text, readErr := os.ReadFile(f.logFile())
 	if readErr != nil {

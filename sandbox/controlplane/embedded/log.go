@@ -53,7 +53,7 @@ func (o *folders) add(f *folder) error {
 	o.mu.Unlock()
 	klog.SetOutput(o)
 	etcdlog.To(o)
-	klog.OsExit = o.exit
+	klog.OsExit = o.exitComponent
 	return nil
 }
 
@@ -65,8 +65,8 @@ func (o *folders) remove(f *folder) {
 	o.list = slices.DeleteFunc(o.list, func(other *folder) bool { return other == f })
 }
 
-// exit is called by a component that gives up.
-func (o *folders) exit(code int) {
+// exitComponent is called by a component that gives up.
+func (o *folders) exitComponent(code int) {
 	o.mu.Lock()
 	var logs []string
 	stopping := false

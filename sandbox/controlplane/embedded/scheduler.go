@@ -39,8 +39,8 @@ profiles:
 `
 
 func (cp *plane) launchScheduler(ctx context.Context, scale bool) error {
-	file := cp.folder.path("pki", "scheduler.yaml")
-	text := fmt.Sprintf(schedulerConfig, cp.folder.path("pki", "scheduler.kubeconfig"))
+	file := cp.folder.joinPath("pki", "scheduler.yaml")
+	text := fmt.Sprintf(schedulerConfig, cp.folder.joinPath("pki", "scheduler.kubeconfig"))
 	if scale {
 		text += scaledScheduler
 	}
@@ -61,7 +61,7 @@ func (cp *plane) launchScheduler(ctx context.Context, scale bool) error {
 		return err
 	}
 	config.EventBroadcaster = broadcaster{EventBroadcasterAdapter: config.EventBroadcaster, started: cp.scheduling}
-	cp.keep(ctx, "kube-scheduler", func() error { return schedulerapp.Run(ctx, config, scheduler) })
+	cp.runComponent(ctx, "kube-scheduler", func() error { return schedulerapp.Run(ctx, config, scheduler) })
 	return nil
 }
 

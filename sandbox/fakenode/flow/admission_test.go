@@ -12,7 +12,7 @@ import (
 	"github.com/dovetail-sh/dovetail/sandbox/fakenode"
 )
 
-func requests(cpu string) corev1.ResourceRequirements {
+func cpuRequests(cpu string) corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}
 }
 
@@ -30,15 +30,15 @@ func bindPod(t *testing.T, ns, name, label, node string, edit func(*corev1.PodSp
 // A kubelet refuses what does not fit, and goes on to take what does.
 func TestAdmission(t *testing.T) {
 	t.Parallel()
-	ns := namespace(t, "admission")
-	i := aws.running("admission", "{key: evicts, effect: NoExecute}")
+	ns := newNamespace(t, "admission")
+	i := aws.newRunningInstance("admission", "{key: evicts, effect: NoExecute}")
 	i.UserData = []byte(strings.Replace(string(i.UserData), "maxPods: 50", "maxPods: 3", 1))
 	launch(t, i)
-	node(t, i, "usable", usable)
+	node(t, i, "usable", isUsable)
 	tolerant := func(cpu, memory string) func(*corev1.PodSpec) {
 		return func(s *corev1.PodSpec) {
 			s.Tolerations = []corev1.Toleration{{Key: "evicts", Operator: corev1.TolerationOpExists}}
-			s.Containers[0].Resources = requests(cpu)
+			s.Containers[0].Resources = cpuRequests(cpu)
 			s.Containers[0].Resources.Requests[corev1.ResourceMemory] = resource.MustParse(memory)
 		}
 	}
@@ -75,7 +75,7 @@ func TestAdmission(t *testing.T) {
 	if err := client.CoreV1().Pods(ns).Delete(t.Context(), "first", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	gone(t, client.CoreV1().RESTClient(), &corev1.Pod{}, "pods", ns, "first")
+	waitUntilGone(t, client.CoreV1().RESTClient(), &corev1.Pod{}, "pods", ns, "first")
 	bindPod(t, ns, "fifth", "admission", i.PrivateDNS, tolerant("1500m", "1Gi"))
 	pod(t, ns, "fifth", "ready in the place of the first", ready)
 }
@@ -83,10 +83,10 @@ func TestAdmission(t *testing.T) {
 // M16: a pod is resized in place, and told when the node has no room for it.
 func TestResize(t *testing.T) {
 	t.Parallel()
-	ns := namespace(t, "resize")
-	i := launch(t, aws.running("resize"))
+	ns := newNamespace(t, "resize")
+	i := launch(t, aws.newRunningInstance("resize"))
 	for _, name := range []string{"grows", "neighbour"} {
-		createPod(t, ns, name, "resize", map[string]string{fakenode.StopAfterAnnotation: "0s"}, func(s *corev1.PodSpec) { s.Containers[0].Resources = requests("500m") })
+		createPod(t, ns, name, "resize", map[string]string{fakenode.StopAfterAnnotation: "0s"}, func(s *corev1.PodSpec) { s.Containers[0].Resources = cpuRequests("500m") })
 		pod(t, ns, name, "ready", ready)
 	}
 	resize := func(cpu string) {
@@ -100,18 +100,18 @@ func TestResize(t *testing.T) {
 		want := resource.MustParse(cpu)
 		return func(p *corev1.Pod) bool {
 			c := p.Status.ContainerStatuses[0]
-			return c.AllocatedResources.Cpu().Equal(want) && c.Resources.Requests.Cpu().Equal(want) && pending(p) == ""
+			return c.AllocatedResources.Cpu().Equal(want) && c.Resources.Requests.Cpu().Equal(want) && pendingReason(p) == ""
 		}
 	}
 	resize("900m")
 	pod(t, ns, "grows", "given more", given("900m"))
 	resize("1600m")
-	p := pod(t, ns, "grows", "told to wait", func(p *corev1.Pod) bool { return pending(p) == corev1.PodReasonDeferred })
+	p := pod(t, ns, "grows", "told to wait", func(p *corev1.Pod) bool { return pendingReason(p) == corev1.PodReasonDeferred })
 	if !p.Status.ContainerStatuses[0].AllocatedResources.Cpu().Equal(resource.MustParse("900m")) {
 		t.Errorf("it was given %v", p.Status.ContainerStatuses[0].AllocatedResources)
 	}
-	fault(t, i, fakenode.Fault{Zero: []corev1.ResourceName{corev1.ResourceCPU}})
-	pod(t, ns, "grows", "told that it cannot be", func(p *corev1.Pod) bool { return pending(p) == corev1.PodReasonInfeasible })
+	injectFault(t, i, fakenode.Fault{Zero: []corev1.ResourceName{corev1.ResourceCPU}})
+	pod(t, ns, "grows", "told that it cannot be", func(p *corev1.Pod) bool { return pendingReason(p) == corev1.PodReasonInfeasible })
 	simulator.Faults().Clear(t.Name())
 	if err := client.CoreV1().Pods(ns).Delete(t.Context(), "neighbour", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -119,7 +119,7 @@ func TestResize(t *testing.T) {
 	pod(t, ns, "grows", "given what it waited for", given("1600m"))
 }
 
-func pending(p *corev1.Pod) string {
+func pendingReason(p *corev1.Pod) string {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodResizePending && c.Status == corev1.ConditionTrue {
 			return c.Reason
@@ -131,8 +131,8 @@ func pending(p *corev1.Pod) string {
 // A container that fails again and again waits longer each time, and its pod is not ready meanwhile.
 func TestCrashLoop(t *testing.T) {
 	t.Parallel()
-	ns := namespace(t, "crashes")
-	launch(t, aws.running("crashes"))
+	ns := newNamespace(t, "crashes")
+	launch(t, aws.newRunningInstance("crashes"))
 	createPod(t, ns, "crashes", "crashes", map[string]string{fakenode.FailAfterAnnotation: "0s"}, nil)
 	p := pod(t, ns, "crashes", "in a crash loop", func(p *corev1.Pod) bool {
 		return len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].RestartCount >= 2 && p.Status.ContainerStatuses[0].State.Waiting != nil

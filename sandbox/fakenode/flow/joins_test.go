@@ -16,57 +16,57 @@ import (
 // B04: two Nodes carry one provider id. The second goes when the fault ends.
 func TestFaultJoinTwice(t *testing.T) {
 	t.Parallel()
-	i := aws.running("twice")
-	fault(t, i, fakenode.Fault{JoinTwice: true})
+	i := aws.newRunningInstance("twice")
+	injectFault(t, i, fakenode.Fault{JoinTwice: true})
 	launch(t, i)
 	twin := i
 	twin.PrivateDNS = "twin-" + i.PrivateDNS
-	first, second := node(t, i, "usable", usable), node(t, twin, "usable", usable)
+	first, second := node(t, i, "usable", isUsable), node(t, twin, "usable", isUsable)
 	if first.Spec.ProviderID != second.Spec.ProviderID || second.Labels["karpenter.sh/nodepool"] != "default" {
 		t.Errorf("provider ids %s and %s, labels %v", first.Spec.ProviderID, second.Spec.ProviderID, second.Labels)
 	}
-	lease(t, twin, "there", func(*coordinationv1.Lease) bool { return true })
+	waitForLease(t, twin, "there", func(*coordinationv1.Lease) bool { return true })
 	simulator.Faults().Clear(t.Name())
-	gone(t, client.CoreV1().RESTClient(), &corev1.Node{}, "nodes", "", twin.PrivateDNS)
-	node(t, i, "still usable", usable)
+	waitUntilGone(t, client.CoreV1().RESTClient(), &corev1.Node{}, "nodes", "", twin.PrivateDNS)
+	node(t, i, "still usable", isUsable)
 }
 
 // Both Nodes of an instance go with it.
 func TestBothNodesGo(t *testing.T) {
 	t.Parallel()
-	i := aws.running("both")
-	fault(t, i, fakenode.Fault{JoinTwice: true})
+	i := aws.newRunningInstance("both")
+	injectFault(t, i, fakenode.Fault{JoinTwice: true})
 	launch(t, i)
 	twin := i
 	twin.PrivateDNS = "twin-" + i.PrivateDNS
-	node(t, twin, "usable", usable)
-	aws.edit(func() { delete(aws.instances, i.ID) })
-	gone(t, client.CoreV1().RESTClient(), &corev1.Node{}, "nodes", "", i.PrivateDNS)
-	gone(t, client.CoreV1().RESTClient(), &corev1.Node{}, "nodes", "", twin.PrivateDNS)
+	node(t, twin, "usable", isUsable)
+	aws.editInstances(func() { delete(aws.instances, i.ID) })
+	waitUntilGone(t, client.CoreV1().RESTClient(), &corev1.Node{}, "nodes", "", i.PrivateDNS)
+	waitUntilGone(t, client.CoreV1().RESTClient(), &corev1.Node{}, "nodes", "", twin.PrivateDNS)
 }
 
 // B17: a Node that was deleted while its instance runs comes back, with all that belongs to it.
 func TestFaultRejoin(t *testing.T) {
 	t.Parallel()
-	i := aws.running("again")
-	fault(t, i, fakenode.Fault{Rejoin: true})
+	i := aws.newRunningInstance("again")
+	injectFault(t, i, fakenode.Fault{Rejoin: true})
 	launch(t, i)
-	first := node(t, i, "usable", usable)
+	first := node(t, i, "usable", isUsable)
 	if err := client.CoreV1().Nodes().Delete(t.Context(), i.PrivateDNS, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	second := node(t, i, "another one, and usable", func(n *corev1.Node) bool { return n.UID != first.UID && usable(n) })
-	until(t, client.StorageV1().RESTClient(), &storagev1.CSINode{}, "csinodes", "", i.PrivateDNS, "that of the new Node",
+	second := node(t, i, "another one, and usable", func(n *corev1.Node) bool { return n.UID != first.UID && isUsable(n) })
+	waitForObject(t, client.StorageV1().RESTClient(), &storagev1.CSINode{}, "csinodes", "", i.PrivateDNS, "that of the new Node",
 		func(c *storagev1.CSINode) bool { return c.OwnerReferences[0].UID == second.UID })
 }
 
 // B06: the provider id comes later than the Node.
 func TestFaultProviderIDLate(t *testing.T) {
 	t.Parallel()
-	i := aws.running("nameless")
-	fault(t, i, fakenode.Fault{ProviderIDLate: time.Hour})
+	i := aws.newRunningInstance("nameless")
+	injectFault(t, i, fakenode.Fault{ProviderIDLate: time.Hour})
 	launch(t, i)
-	n := node(t, i, "usable", usable)
+	n := node(t, i, "usable", isUsable)
 	if n.Spec.ProviderID != "" {
 		t.Errorf("provider id %q", n.Spec.ProviderID)
 	}
@@ -77,23 +77,23 @@ func TestFaultProviderIDLate(t *testing.T) {
 // B12: the volume driver registers later than the node.
 func TestFaultCSINodeLate(t *testing.T) {
 	t.Parallel()
-	i := aws.running("driverless")
-	fault(t, i, fakenode.Fault{CSINodeLate: time.Hour})
+	i := aws.newRunningInstance("driverless")
+	injectFault(t, i, fakenode.Fault{CSINodeLate: time.Hour})
 	launch(t, i)
-	node(t, i, "usable", usable)
+	node(t, i, "usable", isUsable)
 	if c, err := client.StorageV1().CSINodes().Get(t.Context(), i.PrivateDNS, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the CSINode is there, %v, or: %v", c.Spec, err)
 	}
 	simulator.Faults().Clear(t.Name())
-	until(t, client.StorageV1().RESTClient(), &storagev1.CSINode{}, "csinodes", "", i.PrivateDNS, "there",
+	waitForObject(t, client.StorageV1().RESTClient(), &storagev1.CSINode{}, "csinodes", "", i.PrivateDNS, "there",
 		func(c *storagev1.CSINode) bool { return len(c.Spec.Drivers) == 1 })
 }
 
 // B10 and node repair: a resource with the count 0, and conditions of a monitoring agent.
 func TestFaultZeroAndConditions(t *testing.T) {
 	t.Parallel()
-	i := launch(t, aws.running("zero"))
-	before := node(t, i, "usable", usable)
+	i := launch(t, aws.newRunningInstance("zero"))
+	before := node(t, i, "usable", isUsable)
 	condition := func(n *corev1.Node, kind corev1.NodeConditionType) (found corev1.NodeCondition) {
 		for _, c := range n.Status.Conditions {
 			if c.Type == kind {
@@ -102,7 +102,7 @@ func TestFaultZeroAndConditions(t *testing.T) {
 		}
 		return found
 	}
-	fault(t, i, fakenode.Fault{
+	injectFault(t, i, fakenode.Fault{
 		Zero:       []corev1.ResourceName{"nvidia.com/gpu"},
 		Conditions: map[corev1.NodeConditionType]corev1.ConditionStatus{"KernelReady": corev1.ConditionFalse, corev1.NodeDiskPressure: corev1.ConditionTrue},
 	})

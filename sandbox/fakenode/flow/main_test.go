@@ -96,7 +96,7 @@ func (d *driverCalls) add(id, call string) {
 	}
 }
 
-func (d *driverCalls) of(id string) []string {
+func (d *driverCalls) callsOfVolume(id string) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.list[id])
@@ -144,7 +144,7 @@ func (c *cloud) MayJoin(profile string) bool {
 	return !c.refused[profile]
 }
 
-func (c *cloud) edit(f func()) {
+func (c *cloud) editInstances(f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f()
@@ -152,8 +152,8 @@ func (c *cloud) edit(f func()) {
 	c.change = make(chan struct{})
 }
 
-// running returns a new instance with user data of AL2023: labels and, unless bare, taints.
-func (c *cloud) running(label string, taints ...string) fakenode.Instance {
+// newRunningInstance returns a new instance with user data of AL2023: labels and, unless bare, taints.
+func (c *cloud) newRunningInstance(label string, taints ...string) fakenode.Instance {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.count++
@@ -189,19 +189,19 @@ spec:
 // launch has an instance run until the test ends.
 func launch(tb testing.TB, i fakenode.Instance) fakenode.Instance {
 	tb.Helper()
-	aws.edit(func() { aws.instances[i.ID] = i })
-	tb.Cleanup(func() { aws.edit(func() { delete(aws.instances, i.ID) }) })
+	aws.editInstances(func() { aws.instances[i.ID] = i })
+	tb.Cleanup(func() { aws.editInstances(func() { delete(aws.instances, i.ID) }) })
 	return i
 }
 
-func fault(t *testing.T, i fakenode.Instance, f fakenode.Fault) {
+func injectFault(t *testing.T, i fakenode.Instance, f fakenode.Fault) {
 	t.Helper()
 	simulator.Faults().Set(t.Name(), fakenode.Selector{Instance: i.ID}, f)
 	t.Cleanup(func() { simulator.Faults().Clear(t.Name()) })
 }
 
-// until waits on a watch until one object satisfies the test, and returns it.
-func until[T runtime.Object](tb testing.TB, getter rest.Interface, kind T, resource, namespace, name, what string, holds func(T) bool) T {
+// waitForObject waits on a watch until one object satisfies the test, and returns it.
+func waitForObject[T runtime.Object](tb testing.TB, getter rest.Interface, kind T, resource, namespace, name, what string, holds func(T) bool) T {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), waitTime)
 	defer cancel()
@@ -217,8 +217,8 @@ func until[T runtime.Object](tb testing.TB, getter rest.Interface, kind T, resou
 	return found
 }
 
-// gone waits until an object is not there any more.
-func gone(t *testing.T, getter rest.Interface, kind runtime.Object, resource, namespace, name string) {
+// waitUntilGone waits until an object is not there any more.
+func waitUntilGone(t *testing.T, getter rest.Interface, kind runtime.Object, resource, namespace, name string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), waitTime)
 	defer cancel()
@@ -242,12 +242,12 @@ func node(tb testing.TB, i fakenode.Instance, what string, holds func(*corev1.No
 			tb.Logf("why: %s", simulator.Why(i.ID))
 		}
 	}()
-	return until(tb, client.CoreV1().RESTClient(), &corev1.Node{}, "nodes", "", i.PrivateDNS, what, holds)
+	return waitForObject(tb, client.CoreV1().RESTClient(), &corev1.Node{}, "nodes", "", i.PrivateDNS, what, holds)
 }
 
 func pod(t *testing.T, namespace, name, what string, holds func(*corev1.Pod) bool) *corev1.Pod {
 	t.Helper()
-	return until(t, client.CoreV1().RESTClient(), &corev1.Pod{}, "pods", namespace, name, what, holds)
+	return waitForObject(t, client.CoreV1().RESTClient(), &corev1.Pod{}, "pods", namespace, name, what, holds)
 }
 
 func status(n *corev1.Node) corev1.ConditionStatus {
@@ -259,7 +259,7 @@ func status(n *corev1.Node) corev1.ConditionStatus {
 	return ""
 }
 
-func tainted(n *corev1.Node, key string) bool {
+func hasTaint(n *corev1.Node, key string) bool {
 	for _, t := range n.Spec.Taints {
 		if t.Key == key {
 			return true
@@ -268,7 +268,7 @@ func tainted(n *corev1.Node, key string) bool {
 	return false
 }
 
-// usable is Ready, and the node lifecycle controller knows it.
-func usable(n *corev1.Node) bool {
-	return status(n) == corev1.ConditionTrue && !tainted(n, corev1.TaintNodeNotReady)
+// isUsable is Ready, and the node lifecycle controller knows it.
+func isUsable(n *corev1.Node) bool {
+	return status(n) == corev1.ConditionTrue && !hasTaint(n, corev1.TaintNodeNotReady)
 }

@@ -17,12 +17,12 @@ const unregistered = "{key: karpenter.sh/unregistered, effect: NoExecute}"
 
 func TestInstanceBecomesNode(t *testing.T) {
 	t.Parallel()
-	i := aws.running("joins", unregistered)
+	i := aws.newRunningInstance("joins", unregistered)
 	i.State, i.Running = "pending", time.Time{}
 	launch(t, i)
 	i.State, i.Running = "running", time.Now()
 	launch(t, i)
-	n := node(t, i, "usable", usable)
+	n := node(t, i, "usable", isUsable)
 	if took := n.CreationTimestamp.Sub(i.Running); took < bootTime-time.Second {
 		t.Errorf("it registered %s after the instance ran", took)
 	}
@@ -38,7 +38,7 @@ func TestInstanceBecomesNode(t *testing.T) {
 			t.Errorf("label %s is %q, want %q", key, got, want)
 		}
 	}
-	if !tainted(n, "karpenter.sh/unregistered") || len(n.Spec.Taints) != 1 {
+	if !hasTaint(n, "karpenter.sh/unregistered") || len(n.Spec.Taints) != 1 {
 		t.Errorf("taints %v", n.Spec.Taints)
 	}
 	for name, want := range map[corev1.ResourceName]string{
@@ -54,8 +54,8 @@ func TestInstanceBecomesNode(t *testing.T) {
 	if why := simulator.Why(i.ID); why != "" {
 		t.Errorf("why is %q for a node that is Ready", why)
 	}
-	first := lease(t, i, "there", func(*coordinationv1.Lease) bool { return true })
-	lease(t, i, "renewed", func(l *coordinationv1.Lease) bool { return l.Spec.RenewTime.After(first.Spec.RenewTime.Time) })
+	first := waitForLease(t, i, "there", func(*coordinationv1.Lease) bool { return true })
+	waitForLease(t, i, "renewed", func(l *coordinationv1.Lease) bool { return l.Spec.RenewTime.After(first.Spec.RenewTime.Time) })
 	csi, err := client.StorageV1().CSINodes().Get(t.Context(), n.Name, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -65,16 +65,16 @@ func TestInstanceBecomesNode(t *testing.T) {
 	}
 }
 
-func lease(t *testing.T, i fakenode.Instance, what string, holds func(*coordinationv1.Lease) bool) *coordinationv1.Lease {
+func waitForLease(t *testing.T, i fakenode.Instance, what string, holds func(*coordinationv1.Lease) bool) *coordinationv1.Lease {
 	t.Helper()
-	return until(t, client.CoordinationV1().RESTClient(), &coordinationv1.Lease{}, "leases", corev1.NamespaceNodeLease, i.PrivateDNS, what, holds)
+	return waitForObject(t, client.CoordinationV1().RESTClient(), &coordinationv1.Lease{}, "leases", corev1.NamespaceNodeLease, i.PrivateDNS, what, holds)
 }
 
 func TestBootstrapNodes(t *testing.T) {
 	t.Parallel()
 	for _, s := range fakenode.Bootstrap(2, "us-east-1") {
-		n := node(t, s.Instance, "usable", usable)
-		if n.Labels["eks.amazonaws.com/nodegroup"] != "bootstrap" || !tainted(n, "CriticalAddonsOnly") {
+		n := node(t, s.Instance, "usable", isUsable)
+		if n.Labels["eks.amazonaws.com/nodegroup"] != "bootstrap" || !hasTaint(n, "CriticalAddonsOnly") {
 			t.Errorf("labels %v, taints %v", n.Labels, n.Spec.Taints)
 		}
 	}
@@ -89,10 +89,10 @@ func TestTermination(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			i := launch(t, aws.running("terminates"))
-			node(t, i, "usable", usable)
-			aws.edit(func() { end(i) })
-			gone(t, client.CoreV1().RESTClient(), &corev1.Node{}, "nodes", "", i.PrivateDNS)
+			i := launch(t, aws.newRunningInstance("terminates"))
+			node(t, i, "usable", isUsable)
+			aws.editInstances(func() { end(i) })
+			waitUntilGone(t, client.CoreV1().RESTClient(), &corev1.Node{}, "nodes", "", i.PrivateDNS)
 		})
 	}
 }
@@ -100,18 +100,18 @@ func TestTermination(t *testing.T) {
 // A kubelet registers once: a Node deleted by hand does not come back.
 func TestNodeDeletedByHand(t *testing.T) {
 	t.Parallel()
-	i := launch(t, aws.running("by-hand"))
-	node(t, i, "usable", usable)
+	i := launch(t, aws.newRunningInstance("by-hand"))
+	node(t, i, "usable", isUsable)
 	if err := client.CoreV1().Nodes().Delete(t.Context(), i.PrivateDNS, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	later := launch(t, aws.running("by-hand"))
-	node(t, later, "usable", usable)
-	absent(t, i, "its Node was deleted")
+	later := launch(t, aws.newRunningInstance("by-hand"))
+	node(t, later, "usable", isUsable)
+	checkAbsent(t, i, "its Node was deleted")
 }
 
-// absent checks that an instance has no Node, and why.
-func absent(t *testing.T, i fakenode.Instance, why string) {
+// checkAbsent checks that an instance has no Node, and why.
+func checkAbsent(t *testing.T, i fakenode.Instance, why string) {
 	t.Helper()
 	if _, err := client.CoreV1().Nodes().Get(t.Context(), i.PrivateDNS, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the Node is there, or: %v", err)
@@ -124,33 +124,33 @@ func absent(t *testing.T, i fakenode.Instance, why string) {
 // What keeps an instance from joining is told, while one launched later joins.
 func TestNeverJoins(t *testing.T) {
 	t.Parallel()
-	garbage, stranger, faulty, refused := aws.running("never"), aws.running("never"), aws.running("never"), aws.running("never")
+	garbage, stranger, faulty, refused := aws.newRunningInstance("never"), aws.newRunningInstance("never"), aws.newRunningInstance("never"), aws.newRunningInstance("never")
 	garbage.UserData = []byte("garbage")
 	stranger.UserData = []byte("#!/bin/sh\n/etc/eks/bootstrap.sh other")
 	refused.Profile = "unknown"
-	aws.edit(func() { aws.refused["unknown"] = true })
-	fault(t, faulty, fakenode.Fault{NeverJoin: true})
+	aws.editInstances(func() { aws.refused["unknown"] = true })
+	injectFault(t, faulty, fakenode.Fault{NeverJoin: true})
 	for _, i := range []fakenode.Instance{garbage, stranger, faulty, refused} {
 		launch(t, i)
 	}
-	node(t, launch(t, aws.running("never")), "usable", usable)
-	absent(t, garbage, "as TOML: line 1")
-	absent(t, stranger, `names the cluster "other", not "demo"`)
-	absent(t, faulty, "fault")
-	absent(t, refused, `no access entry for instance profile "unknown"`)
+	node(t, launch(t, aws.newRunningInstance("never")), "usable", isUsable)
+	checkAbsent(t, garbage, "as TOML: line 1")
+	checkAbsent(t, stranger, `names the cluster "other", not "demo"`)
+	checkAbsent(t, faulty, "fault")
+	checkAbsent(t, refused, `no access entry for instance profile "unknown"`)
 
-	aws.edit(func() { aws.refused["unknown"] = false })
-	node(t, refused, "usable once it is admitted", usable)
+	aws.editInstances(func() { aws.refused["unknown"] = false })
+	node(t, refused, "usable once it is admitted", isUsable)
 	simulator.Faults().Clear(t.Name())
-	node(t, faulty, "usable once the fault is over", usable)
+	node(t, faulty, "usable once the fault is over", isUsable)
 }
 
 func TestFaultJoinLate(t *testing.T) {
 	t.Parallel()
-	i := aws.running("late")
-	fault(t, i, fakenode.Fault{JoinLate: 3 * time.Second})
+	i := aws.newRunningInstance("late")
+	injectFault(t, i, fakenode.Fault{JoinLate: 3 * time.Second})
 	launch(t, i)
-	n := node(t, i, "usable", usable)
+	n := node(t, i, "usable", isUsable)
 	if took := n.CreationTimestamp.Sub(i.Running); took < 2*time.Second {
 		t.Errorf("it registered %s after the instance ran", took)
 	}
@@ -158,9 +158,9 @@ func TestFaultJoinLate(t *testing.T) {
 
 func TestFaultFlap(t *testing.T) {
 	t.Parallel()
-	i := launch(t, aws.running("flaps"))
-	node(t, i, "usable", usable)
-	fault(t, i, fakenode.Fault{Flap: time.Second})
+	i := launch(t, aws.newRunningInstance("flaps"))
+	node(t, i, "usable", isUsable)
+	injectFault(t, i, fakenode.Fault{Flap: time.Second})
 	for range 2 {
 		node(t, i, "not Ready", func(n *corev1.Node) bool { return status(n) == corev1.ConditionFalse })
 		node(t, i, "Ready again", func(n *corev1.Node) bool { return status(n) == corev1.ConditionTrue })
@@ -169,10 +169,10 @@ func TestFaultFlap(t *testing.T) {
 
 func TestFaultLessMemoryAndMissingResource(t *testing.T) {
 	t.Parallel()
-	i := aws.running("less")
-	fault(t, i, fakenode.Fault{MemoryLoss: 0.08, Without: []corev1.ResourceName{"nvidia.com/gpu"}})
+	i := aws.newRunningInstance("less")
+	injectFault(t, i, fakenode.Fault{MemoryLoss: 0.08, Without: []corev1.ResourceName{"nvidia.com/gpu"}})
 	launch(t, i)
-	n := node(t, i, "usable", usable)
+	n := node(t, i, "usable", isUsable)
 	if got := n.Status.Capacity.Memory().Value(); got != 8<<30*9/10/1024*1024 {
 		t.Errorf("memory is %d", got)
 	}
@@ -189,28 +189,28 @@ func TestFaultLessMemoryAndMissingResource(t *testing.T) {
 func TestFaultTaints(t *testing.T) {
 	t.Parallel()
 	const agent = "ebs.csi.aws.com/agent-not-ready"
-	i := aws.running("taints", unregistered, "{key: "+agent+", effect: NoExecute}")
-	fault(t, i, fakenode.Fault{NoUnregisteredTaint: true, StartupTaintsLate: time.Hour})
+	i := aws.newRunningInstance("taints", unregistered, "{key: "+agent+", effect: NoExecute}")
+	injectFault(t, i, fakenode.Fault{NoUnregisteredTaint: true, StartupTaintsLate: time.Hour})
 	launch(t, i)
-	n := node(t, i, "usable", usable)
-	if tainted(n, "karpenter.sh/unregistered") || !tainted(n, agent) {
+	n := node(t, i, "usable", isUsable)
+	if hasTaint(n, "karpenter.sh/unregistered") || !hasTaint(n, agent) {
 		t.Errorf("taints %v", n.Spec.Taints)
 	}
 	simulator.Faults().Clear(t.Name())
-	node(t, i, "without the startup taint", func(n *corev1.Node) bool { return !tainted(n, agent) })
+	node(t, i, "without the startup taint", func(n *corev1.Node) bool { return !hasTaint(n, agent) })
 }
 
 func TestFaultNeverReady(t *testing.T) {
 	t.Parallel()
-	i := aws.running("unready")
-	fault(t, i, fakenode.Fault{NeverReady: true})
+	i := aws.newRunningInstance("unready")
+	injectFault(t, i, fakenode.Fault{NeverReady: true})
 	launch(t, i)
 	n := node(t, i, "there", func(*corev1.Node) bool { return true })
-	if status(n) != corev1.ConditionFalse || !tainted(n, corev1.TaintNodeNotReady) {
+	if status(n) != corev1.ConditionFalse || !hasTaint(n, corev1.TaintNodeNotReady) {
 		t.Errorf("Ready is %s, taints %v", status(n), n.Spec.Taints)
 	}
 	simulator.Faults().Clear(t.Name())
-	node(t, i, "usable", usable)
+	node(t, i, "usable", isUsable)
 }
 
 // The node lifecycle controller finds a kubelet that is silent, and sees it come back.
@@ -219,12 +219,12 @@ func TestFaultDeadKubelet(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the node lifecycle controller waits for most of a minute")
 	}
-	i := launch(t, aws.running("dead"))
-	node(t, i, "usable", usable)
-	fault(t, i, fakenode.Fault{Dead: true})
+	i := launch(t, aws.newRunningInstance("dead"))
+	node(t, i, "usable", isUsable)
+	injectFault(t, i, fakenode.Fault{Dead: true})
 	node(t, i, "unreachable", func(n *corev1.Node) bool {
-		return status(n) == corev1.ConditionUnknown && tainted(n, corev1.TaintNodeUnreachable)
+		return status(n) == corev1.ConditionUnknown && hasTaint(n, corev1.TaintNodeUnreachable)
 	})
 	simulator.Faults().Clear(t.Name())
-	node(t, i, "usable again", func(n *corev1.Node) bool { return usable(n) && !tainted(n, corev1.TaintNodeUnreachable) })
+	node(t, i, "usable again", func(n *corev1.Node) bool { return isUsable(n) && !hasTaint(n, corev1.TaintNodeUnreachable) })
 }

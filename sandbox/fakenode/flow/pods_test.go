@@ -16,8 +16,8 @@ import (
 	"github.com/dovetail-sh/dovetail/sandbox/fakenode"
 )
 
-// namespace of a test, in which pods are admitted.
-func namespace(tb testing.TB, prefix string) string {
+// newNamespace of a test, in which pods are admitted.
+func newNamespace(tb testing.TB, prefix string) string {
 	tb.Helper()
 	ns, err := client.CoreV1().Namespaces().Create(tb.Context(), &corev1.Namespace{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: prefix + "-"},
@@ -25,7 +25,7 @@ func namespace(tb testing.TB, prefix string) string {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	until(tb, client.CoreV1().RESTClient(), &corev1.ServiceAccount{}, "serviceaccounts", ns.Name, "default", "there",
+	waitForObject(tb, client.CoreV1().RESTClient(), &corev1.ServiceAccount{}, "serviceaccounts", ns.Name, "default", "there",
 		func(*corev1.ServiceAccount) bool { return true })
 	tb.Cleanup(func() {
 		_ = client.CoreV1().Namespaces().Delete(context.WithoutCancel(tb.Context()), ns.Name, metav1.DeleteOptions{})
@@ -33,7 +33,7 @@ func namespace(tb testing.TB, prefix string) string {
 	return ns.Name
 }
 
-func template(label string, annotations map[string]string) corev1.PodTemplateSpec {
+func podTemplate(label string, annotations map[string]string) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": label}, Annotations: annotations},
 		Spec: corev1.PodSpec{
@@ -47,7 +47,7 @@ func template(label string, annotations map[string]string) corev1.PodTemplateSpe
 
 func createPod(t *testing.T, ns, name, label string, annotations map[string]string, edit func(*corev1.PodSpec)) {
 	t.Helper()
-	p := template(label, annotations)
+	p := podTemplate(label, annotations)
 	if edit != nil {
 		edit(&p.Spec)
 	}
@@ -69,19 +69,19 @@ func ready(p *corev1.Pod) bool {
 // The real scheduler places a Deployment, the pods run, and eviction gives them their time.
 func TestDeploymentRunsAndDrains(t *testing.T) {
 	t.Parallel()
-	ns := namespace(t, "drains")
-	i := launch(t, aws.running("drains"))
+	ns := newNamespace(t, "drains")
+	i := launch(t, aws.newRunningInstance("drains"))
 	_, err := client.AppsV1().Deployments(ns).Create(t.Context(), &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"},
 		Spec: appsv1.DeploymentSpec{
-			Replicas: new(int32(5)), Template: template("drains", nil),
+			Replicas: new(int32(5)), Template: podTemplate("drains", nil),
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "drains"}},
 		},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	until(t, client.AppsV1().RESTClient(), &appsv1.Deployment{}, "deployments", ns, "web", "available",
+	waitForObject(t, client.AppsV1().RESTClient(), &appsv1.Deployment{}, "deployments", ns, "web", "available",
 		func(d *appsv1.Deployment) bool { return d.Status.AvailableReplicas == 5 })
 	pods, err := client.CoreV1().Pods(ns).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -103,7 +103,7 @@ func TestDeploymentRunsAndDrains(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone(t, client.CoreV1().RESTClient(), &corev1.Pod{}, "pods", ns, victim.Name)
+	waitUntilGone(t, client.CoreV1().RESTClient(), &corev1.Pod{}, "pods", ns, victim.Name)
 	if took := time.Since(began); took < 3*time.Second {
 		t.Errorf("gone after %s, its grace period is 3s", took)
 	}
@@ -111,8 +111,8 @@ func TestDeploymentRunsAndDrains(t *testing.T) {
 
 func TestStopAfter(t *testing.T) {
 	t.Parallel()
-	ns := namespace(t, "stops")
-	launch(t, aws.running("stops"))
+	ns := newNamespace(t, "stops")
+	launch(t, aws.newRunningInstance("stops"))
 	createPod(t, ns, "quick", "stops", map[string]string{fakenode.StopAfterAnnotation: "0s"}, func(s *corev1.PodSpec) {
 		s.TerminationGracePeriodSeconds = new(int64(3600))
 	})
@@ -120,14 +120,14 @@ func TestStopAfter(t *testing.T) {
 	if err := client.CoreV1().Pods(ns).Delete(t.Context(), "quick", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	gone(t, client.CoreV1().RESTClient(), &corev1.Pod{}, "pods", ns, "quick")
+	waitUntilGone(t, client.CoreV1().RESTClient(), &corev1.Pod{}, "pods", ns, "quick")
 }
 
 func TestCompletionAndRestart(t *testing.T) {
 	t.Parallel()
-	ns := namespace(t, "ends")
-	launch(t, aws.running("ends"))
-	job := template("ends", map[string]string{fakenode.CompleteAfterAnnotation: "1s"})
+	ns := newNamespace(t, "ends")
+	launch(t, aws.newRunningInstance("ends"))
+	job := podTemplate("ends", map[string]string{fakenode.CompleteAfterAnnotation: "1s"})
 	job.Spec.RestartPolicy = corev1.RestartPolicyNever
 	if _, err := client.BatchV1().Jobs(ns).Create(t.Context(), &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: "job"}, Spec: batchv1.JobSpec{Template: job},
@@ -138,7 +138,7 @@ func TestCompletionAndRestart(t *testing.T) {
 		s.RestartPolicy = corev1.RestartPolicyNever
 	})
 	createPod(t, ns, "restarts", "ends", map[string]string{fakenode.FailAfterAnnotation: "1s"}, nil)
-	until(t, client.BatchV1().RESTClient(), &batchv1.Job{}, "jobs", ns, "job", "complete", func(j *batchv1.Job) bool {
+	waitForObject(t, client.BatchV1().RESTClient(), &batchv1.Job{}, "jobs", ns, "job", "complete", func(j *batchv1.Job) bool {
 		return j.Status.Succeeded == 1 && j.Status.CompletionTime != nil
 	})
 	pod(t, ns, "fails", "failed", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodFailed })
@@ -153,8 +153,8 @@ func TestCompletionAndRestart(t *testing.T) {
 // A pod waits for its volume, and the attachment goes when the pod does.
 func TestVolume(t *testing.T) {
 	t.Parallel()
-	ns := namespace(t, "volume")
-	i := launch(t, aws.running("volume"))
+	ns := newNamespace(t, "volume")
+	i := launch(t, aws.newRunningInstance("volume"))
 	name := ns // of the volume, which has no namespace
 	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 	modes := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
@@ -202,22 +202,22 @@ func TestVolume(t *testing.T) {
 	if err := client.CoreV1().Pods(ns).Delete(t.Context(), "db", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	gone(t, client.StorageV1().RESTClient(), &storagev1.VolumeAttachment{}, "volumeattachments", "", attachment)
+	waitUntilGone(t, client.StorageV1().RESTClient(), &storagev1.VolumeAttachment{}, "volumeattachments", "", attachment)
 }
 
 // Pods of a dead kubelet stay as they are, and stop once it lives.
 func TestPodsOfDeadKubelet(t *testing.T) {
 	t.Parallel()
-	ns := namespace(t, "frozen")
-	i := launch(t, aws.running("frozen"))
+	ns := newNamespace(t, "frozen")
+	i := launch(t, aws.newRunningInstance("frozen"))
 	createPod(t, ns, "frozen", "frozen", map[string]string{fakenode.StopAfterAnnotation: "0s"}, nil)
 	pod(t, ns, "frozen", "ready", ready)
-	fault(t, i, fakenode.Fault{Dead: true})
+	injectFault(t, i, fakenode.Fault{Dead: true})
 	waitWhy(t, i)
 	if err := client.CoreV1().Pods(ns).Delete(t.Context(), "frozen", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	other := launch(t, aws.running("frozen"))
+	other := launch(t, aws.newRunningInstance("frozen"))
 	createPod(t, ns, "other", "frozen", nil, func(s *corev1.PodSpec) {
 		s.NodeSelector = map[string]string{corev1.LabelHostname: other.PrivateDNS}
 	})
@@ -226,7 +226,7 @@ func TestPodsOfDeadKubelet(t *testing.T) {
 		t.Errorf("the pod of a dead kubelet: %v", err)
 	}
 	simulator.Faults().Clear(t.Name())
-	gone(t, client.CoreV1().RESTClient(), &corev1.Pod{}, "pods", ns, "frozen")
+	waitUntilGone(t, client.CoreV1().RESTClient(), &corev1.Pod{}, "pods", ns, "frozen")
 }
 
 // waitWhy returns once the simulator has decided about a fault.

@@ -21,21 +21,21 @@ var (
 // scheduler and controllers. Run it alone, with GOGC=400, -run '^$' -benchtime 1x.
 func BenchmarkScale(b *testing.B) {
 	for b.Loop() {
-		ns := namespace(b, "scale")
+		ns := newNamespace(b, "scale")
 		began := time.Now()
 		var instances []fakenode.Instance
 		for range *scaleNodes {
-			instances = append(instances, launch(b, aws.running("scale")))
+			instances = append(instances, launch(b, aws.newRunningInstance("scale")))
 		}
 		for _, i := range instances {
-			node(b, i, "usable", usable)
+			node(b, i, "usable", isUsable)
 		}
 		b.ReportMetric(time.Since(began).Seconds(), "s/nodes-ready")
 		began = time.Now()
 		var names []string
 		for left := *scalePods; left > 0; left -= 500 {
 			name := fmt.Sprintf("web-%d", len(names))
-			label := template("scale", nil)
+			label := podTemplate("scale", nil)
 			label.Labels["app"] = name
 			_, err := client.AppsV1().Deployments(ns).Create(b.Context(), &appsv1.Deployment{
 				ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -50,7 +50,7 @@ func BenchmarkScale(b *testing.B) {
 			names = append(names, name)
 		}
 		for _, name := range names {
-			until(b, client.AppsV1().RESTClient(), &appsv1.Deployment{}, "deployments", ns, name, "available",
+			waitForObject(b, client.AppsV1().RESTClient(), &appsv1.Deployment{}, "deployments", ns, name, "available",
 				func(d *appsv1.Deployment) bool { return d.Status.AvailableReplicas == *d.Spec.Replicas })
 		}
 		b.ReportMetric(time.Since(began).Seconds(), "s/pods-running")

@@ -58,23 +58,23 @@ func attachmentTo(t *testing.T, node, volume string) string {
 // behind. Detaching takes as long as the fault says.
 func TestTrust_D03_DynamicVolume(t *testing.T) {
 	t.Parallel()
-	ns := namespace(t, "dynamic")
+	ns := newNamespace(t, "dynamic")
 	storageClass(t, ns, storagev1.VolumeBindingWaitForFirstConsumer)
-	i := aws.running("dynamic")
+	i := aws.newRunningInstance("dynamic")
 	i.Zone = "us-east-1b"
 	launch(t, i)
 	set := &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Name: "db"},
 		Spec: appsv1.StatefulSetSpec{
 			Replicas: new(int32(1)), ServiceName: "db", Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "dynamic"}},
-			Template: template("dynamic", map[string]string{fakenode.StopAfterAnnotation: "0s"}), VolumeClaimTemplates: []corev1.PersistentVolumeClaim{claimOf(ns)},
+			Template: podTemplate("dynamic", map[string]string{fakenode.StopAfterAnnotation: "0s"}), VolumeClaimTemplates: []corev1.PersistentVolumeClaim{claimOf(ns)},
 		},
 	}
 	if _, err := client.AppsV1().StatefulSets(ns).Create(t.Context(), set, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	p := pod(t, ns, "db-0", "ready", ready)
-	claim := until(t, client.CoreV1().RESTClient(), &corev1.PersistentVolumeClaim{}, "persistentvolumeclaims", ns, "data-db-0", "bound",
+	claim := waitForObject(t, client.CoreV1().RESTClient(), &corev1.PersistentVolumeClaim{}, "persistentvolumeclaims", ns, "data-db-0", "bound",
 		func(c *corev1.PersistentVolumeClaim) bool { return c.Status.Phase == corev1.ClaimBound })
 	volume, err := client.CoreV1().PersistentVolumes().Get(t.Context(), claim.Spec.VolumeName, metav1.GetOptions{})
 	if err != nil {
@@ -87,43 +87,43 @@ func TestTrust_D03_DynamicVolume(t *testing.T) {
 	attachment := attachmentTo(t, i.PrivateDNS, volume.Name)
 
 	// J01: the pod moves, and waits for the volume that is slow to detach.
-	fault(t, i, fakenode.Fault{DetachLate: time.Hour})
-	other := aws.running("dynamic")
+	injectFault(t, i, fakenode.Fault{DetachLate: time.Hour})
+	other := aws.newRunningInstance("dynamic")
 	other.Zone = "us-east-1b"
 	launch(t, other)
-	node(t, other, "usable", usable)
-	elsewhere := aws.running("dynamic") // in another zone, where the volume cannot go
+	node(t, other, "usable", isUsable)
+	elsewhere := aws.newRunningInstance("dynamic") // in another zone, where the volume cannot go
 	launch(t, elsewhere)
-	node(t, elsewhere, "usable", usable)
-	cordon(t, i)
+	node(t, elsewhere, "usable", isUsable)
+	cordonNode(t, i)
 	if err := client.CoreV1().Pods(ns).Delete(t.Context(), "db-0", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	pod(t, ns, "db-0", "on the other node", func(n *corev1.Pod) bool { return n.UID != p.UID && n.Spec.NodeName == other.PrivateDNS })
-	until(t, client.StorageV1().RESTClient(), &storagev1.VolumeAttachment{}, "volumeattachments", "", attachment, "being detached",
+	waitForObject(t, client.StorageV1().RESTClient(), &storagev1.VolumeAttachment{}, "volumeattachments", "", attachment, "being detached",
 		func(a *storagev1.VolumeAttachment) bool { return a.DeletionTimestamp != nil })
 	if n, err := client.CoreV1().Pods(ns).Get(t.Context(), "db-0", metav1.GetOptions{}); err != nil || ready(n) {
 		t.Errorf("it runs before its volume is there, or: %v", err)
 	}
 	simulator.Faults().Clear(t.Name())
-	gone(t, client.StorageV1().RESTClient(), &storagev1.VolumeAttachment{}, "volumeattachments", "", attachment)
+	waitUntilGone(t, client.StorageV1().RESTClient(), &storagev1.VolumeAttachment{}, "volumeattachments", "", attachment)
 	pod(t, ns, "db-0", "ready on the other node", ready)
 
 	if err := client.AppsV1().StatefulSets(ns).Delete(t.Context(), "db", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	gone(t, client.CoreV1().RESTClient(), &corev1.Pod{}, "pods", ns, "db-0")
+	waitUntilGone(t, client.CoreV1().RESTClient(), &corev1.Pod{}, "pods", ns, "db-0")
 	if err := client.CoreV1().PersistentVolumeClaims(ns).Delete(t.Context(), "data-db-0", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	gone(t, client.CoreV1().RESTClient(), &corev1.PersistentVolume{}, "persistentvolumes", "", volume.Name)
+	waitUntilGone(t, client.CoreV1().RESTClient(), &corev1.PersistentVolume{}, "persistentvolumes", "", volume.Name)
 	want := []string{"create us-east-1b 1 for data-db-0", "attach " + i.ID, "detach", "attach " + other.ID, "delete"}
-	if got := disks.of(volume.Spec.CSI.VolumeHandle); !slices.Equal(got, want) {
+	if got := disks.callsOfVolume(volume.Spec.CSI.VolumeHandle); !slices.Equal(got, want) {
 		t.Errorf("the driver asked the cloud for %q, want %q", got, want)
 	}
 }
 
-func cordon(t *testing.T, i fakenode.Instance) {
+func cordonNode(t *testing.T, i fakenode.Instance) {
 	t.Helper()
 	n, err := client.CoreV1().Nodes().Get(t.Context(), i.PrivateDNS, metav1.GetOptions{})
 	if err != nil {
@@ -138,22 +138,22 @@ func cordon(t *testing.T, i fakenode.Instance) {
 // A class that does not wait gets its volume before there is a pod.
 func TestImmediateVolume(t *testing.T) {
 	t.Parallel()
-	ns := namespace(t, "immediate")
+	ns := newNamespace(t, "immediate")
 	storageClass(t, ns, storagev1.VolumeBindingImmediate)
 	claim := claimOf(ns)
 	if _, err := client.CoreV1().PersistentVolumeClaims(ns).Create(t.Context(), &claim, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, client.CoreV1().RESTClient(), &corev1.PersistentVolumeClaim{}, "persistentvolumeclaims", ns, "data", "bound",
+	waitForObject(t, client.CoreV1().RESTClient(), &corev1.PersistentVolumeClaim{}, "persistentvolumeclaims", ns, "data", "bound",
 		func(c *corev1.PersistentVolumeClaim) bool { return c.Status.Phase == corev1.ClaimBound })
 }
 
 // J02: a kubelet that is dead never says that it is done with a volume, and the volume stays attached.
 func TestVolumeOfDeadKubelet(t *testing.T) {
 	t.Parallel()
-	ns := namespace(t, "stuck")
+	ns := newNamespace(t, "stuck")
 	storageClass(t, ns, storagev1.VolumeBindingWaitForFirstConsumer)
-	i := launch(t, aws.running("stuck"))
+	i := launch(t, aws.newRunningInstance("stuck"))
 	claim := claimOf(ns)
 	if _, err := client.CoreV1().PersistentVolumeClaims(ns).Create(t.Context(), &claim, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -170,17 +170,17 @@ func TestVolumeOfDeadKubelet(t *testing.T) {
 	}
 	attachment := attachmentTo(t, i.PrivateDNS, bound.Spec.VolumeName)
 	node(t, i, "with a volume in use", func(n *corev1.Node) bool { return len(n.Status.VolumesInUse) == 1 })
-	fault(t, i, fakenode.Fault{Dead: true})
+	injectFault(t, i, fakenode.Fault{Dead: true})
 	waitWhy(t, i)
 	if err := client.CoreV1().Pods(ns).Delete(t.Context(), "db", metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
 		t.Fatal(err)
 	}
-	gone(t, client.CoreV1().RESTClient(), &corev1.Pod{}, "pods", ns, "db")
-	later := launch(t, aws.running("stuck")) // some seconds pass
-	node(t, later, "usable", usable)
+	waitUntilGone(t, client.CoreV1().RESTClient(), &corev1.Pod{}, "pods", ns, "db")
+	later := launch(t, aws.newRunningInstance("stuck")) // some seconds pass
+	node(t, later, "usable", isUsable)
 	if a, err := client.StorageV1().VolumeAttachments().Get(t.Context(), attachment, metav1.GetOptions{}); err != nil || a.DeletionTimestamp != nil {
 		t.Errorf("the volume is detached: %v", err)
 	}
 	simulator.Faults().Clear(t.Name())
-	gone(t, client.StorageV1().RESTClient(), &storagev1.VolumeAttachment{}, "volumeattachments", "", attachment)
+	waitUntilGone(t, client.StorageV1().RESTClient(), &storagev1.VolumeAttachment{}, "volumeattachments", "", attachment)
 }

@@ -34,11 +34,11 @@ func TestMain(m *testing.M) {
 	harness.Main(m, harness.Options{World: true, Speed: 1, Boot: 300 * time.Millisecond}, &server)
 }
 
-// follow starts a checker that is quick to judge.
-func follow(t *testing.T) (*invariant.Checker, client.WithWatch) {
+// startChecker starts a checker that is quick to judge.
+func startChecker(t *testing.T) (*invariant.Checker, client.WithWatch) {
 	t.Helper()
 	kube := server.Typed(t)
-	c := invariant.New(invariant.Options{Cluster: world.Cluster, Limits: invariant.Limits{Orphan: 2 * time.Second, Settle: time.Second}})
+	c := invariant.New(invariant.Options{Cluster: world.Cluster, Limits: invariant.Limits{Orphan: 2 * time.Second, WatchLag: time.Second}})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan struct{})
 	go func() {
@@ -49,18 +49,18 @@ func follow(t *testing.T) (*invariant.Checker, client.WithWatch) {
 	return c, kube
 }
 
-// found waits for a violation of a rule.
-func found(t *testing.T, c *invariant.Checker, rule invariant.Rule, text string) {
+// waitForViolation waits for a violation of a rule.
+func waitForViolation(t *testing.T, c *invariant.Checker, rule invariant.Rule, text string) {
 	t.Helper()
-	await(t, func() bool {
+	waitUntil(t, func() bool {
 		return slices.ContainsFunc(c.Violations(), func(v *invariant.Violation) bool {
 			return v.Rule == rule && strings.Contains(v.Error(), text)
 		})
 	}, func() string { return fmt.Sprintf("%s with %q was not found; found %v", rule, text, c.Violations()) })
 }
 
-// await asks until something holds: the checker has no watch.
-func await(t *testing.T, holds func() bool, missing func() string) {
+// waitUntil asks until something holds: the checker has no watch.
+func waitUntil(t *testing.T, holds func() bool, missing func() string) {
 	t.Helper()
 	deadline := time.After(3 * time.Minute)
 	for !holds() {
@@ -125,18 +125,18 @@ spec: {requirements: [], nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeC
 
 func TestFM_G2_OrphansAreSeenInTheAccount(t *testing.T) {
 	t.Parallel()
-	c, _ := follow(t)
+	c, _ := startChecker(t)
 	_, id := launch(t)
-	found(t, c, invariant.G2, id)
+	waitForViolation(t, c, invariant.G2, id)
 }
 
 func TestFM_G1_G3_ClaimsAreSeenInWatches(t *testing.T) {
 	t.Parallel()
-	c, kube := follow(t)
+	c, kube := startChecker(t)
 	_, id := launch(t)
 	claim := newClaim(t, kube, "live-one", id)
 	twin := newClaim(t, kube, "live-twin", id)
-	found(t, c, invariant.G1, id)
+	waitForViolation(t, c, invariant.G1, id)
 	for _, n := range []*karpv1.NodeClaim{claim, twin} {
 		before := n.DeepCopy()
 		n.Finalizers = nil
@@ -144,12 +144,12 @@ func TestFM_G1_G3_ClaimsAreSeenInWatches(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	found(t, c, invariant.G3, id)
+	waitForViolation(t, c, invariant.G3, id)
 }
 
 func TestFM_G6_EvictionsAreSeenInTheProxy(t *testing.T) {
 	t.Parallel()
-	c, kube := follow(t)
+	c, kube := startChecker(t)
 	namespace := server.Namespace(t)
 	for _, name := range []string{"careless", "protected"} {
 		// They request a pool of their own: otherwise they would explain the claims that G8's test makes beside this one.
@@ -163,7 +163,7 @@ spec: {containers: [{name: c, image: i}], terminationGracePeriodSeconds: 0, node
 			t.Fatal(err)
 		}
 		// The checker sees pods by a watch of its own: it must know them before they go.
-		await(t, func() bool { return c.Knows(pod.UID) }, func() string { return "the checker does not see " + name })
+		waitUntil(t, func() bool { return c.Knows(pod.UID) }, func() string { return "the checker does not see " + name })
 	}
 	for name, options := range map[string]*metav1.DeleteOptions{"careless": nil, "protected": {Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}} {
 		// As JSON, and as protobuf like a controller does.
@@ -180,13 +180,13 @@ spec: {containers: [{name: c, image: i}], terminationGracePeriodSeconds: 0, node
 			}
 		}
 	}
-	found(t, c, invariant.G6, "careless: create pods/eviction does not name its UID")
-	found(t, c, invariant.G6, "protected: create pods/eviction although")
+	waitForViolation(t, c, invariant.G6, "careless: create pods/eviction does not name its UID")
+	waitForViolation(t, c, invariant.G6, "protected: create pods/eviction although")
 }
 
 func TestFM_G8_DemandIsSeenInWatches(t *testing.T) {
 	t.Parallel()
-	c, kube := follow(t)
+	c, kube := startChecker(t)
 	harness.Create(t, kube, &karpv1.NodePool{}, `
 metadata: {name: live-demand}
 spec: {template: {spec: {requirements: [], nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: c}}}}`)
@@ -199,5 +199,5 @@ spec: {containers: [{name: c, image: i}], nodeSelector: {karpenter.sh/nodepool: 
 metadata: {name: `+name+`, labels: {karpenter.sh/nodepool: live-demand}}
 spec: {requirements: [], nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: c}}`)
 	}
-	found(t, c, invariant.G8, "1 claims were in flight already for the 1 pods")
+	waitForViolation(t, c, invariant.G8, "1 claims were in flight already for the 1 pods")
 }

@@ -102,31 +102,31 @@ type clientToken struct {
 // tokenLife is how long EC2 keeps a client token.
 const tokenLife = 24 * time.Hour
 
-// remembered returns the token of an earlier call with the same parameters, or nil.
-func (e *Emulator) remembered(c *call) (*clientToken, error) {
+// findClientToken returns the token of an earlier call with the same parameters, or nil.
+func (e *Emulator) findClientToken(c *call) (*clientToken, error) {
 	token := c.Form.String("ClientToken")
 	old := e.ec2().Tokens[c.Action+"/"+token]
 	if token == "" || old == nil || !c.now.Before(old.Expires) {
 		return nil, nil
 	}
-	if old.Fingerprint != fingerprint(c) {
+	if old.Fingerprint != requestFingerprint(c) {
 		return nil, wire.Errorf("IdempotentParameterMismatch", "The client token '%s' was used before with other parameters", token)
 	}
 	return old, nil
 }
 
-// remember keeps the answer to a call that carries a token, and forgets old ones.
-func (e *Emulator) remember(c *call, answer clientToken) {
+// storeClientToken keeps the answer to a call that carries a token, and forgets old ones.
+func (e *Emulator) storeClientToken(c *call, answer clientToken) {
 	token := c.Form.String("ClientToken")
 	if token == "" {
 		return
 	}
 	maps.DeleteFunc(e.ec2().Tokens, func(_ string, t *clientToken) bool { return !c.now.Before(t.Expires) })
-	answer.Expires, answer.Fingerprint = c.now.Add(tokenLife), fingerprint(c)
+	answer.Expires, answer.Fingerprint = c.now.Add(tokenLife), requestFingerprint(c)
 	e.ec2().Tokens[c.Action+"/"+token] = &answer
 }
 
-func fingerprint(c *call) string {
+func requestFingerprint(c *call) string {
 	parameters := c.Form.Map()
 	sum := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(parameters)) {

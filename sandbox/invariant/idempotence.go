@@ -17,19 +17,19 @@ func (c *Checker) checkRelaunch(at time.Time, before, now *claim) {
 	if before == nil || before.Status.ProviderID == "" || before.Status.ProviderID == now.Status.ProviderID {
 		return
 	}
-	c.report(Violation{
+	c.reportViolation(Violation{
 		Rule: G11, At: at, Object: claimObject(now.Name), Pool: poolOf(now.NodeClaim),
 		What: fmt.Sprintf("it had instance %s and now has %q", before.Status.ProviderID, now.Status.ProviderID),
 	})
 }
 
-// checkTwins is G11 for the account: an instance gets the name of its claim once the claim has it, so that
+// checkDuplicateInstances is G11 for the account: an instance gets the name of its claim once the claim has it, so that
 // two with one name were both taken over. G1 gives orphans, which have no name, time to go; here is no
 // excuse.
-func (c *Checker) checkTwins(at time.Time) {
+func (c *Checker) checkDuplicateInstances(at time.Time) {
 	named := map[string][]string{}
 	for id, i := range c.instances {
-		if name := i.Tags[claimTag]; name != "" && c.ours(i) && i.State != stateTerminated && i.State != stateShuttingDown {
+		if name := i.Tags[claimTag]; name != "" && c.isOwnInstance(i) && i.State != stateTerminated && i.State != stateShuttingDown {
 			named[name] = append(named[name], id)
 		}
 	}
@@ -38,7 +38,7 @@ func (c *Checker) checkTwins(at time.Time) {
 			continue
 		}
 		slices.Sort(ids)
-		c.report(Violation{
+		c.reportViolation(Violation{
 			Rule: G11, At: at, Object: claimObject(name), Pool: c.instances[ids[0]].Tags[karpv1.LabelNodePool],
 			What: "it was launched twice: " + strings.Join(ids, ", "),
 		})

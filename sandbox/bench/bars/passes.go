@@ -23,8 +23,8 @@ type pass struct {
 	price    float64   // of them, in dollars an hour
 }
 
-// passes reads the log of the controller. Times in it have milliseconds.
-func passes(file string) ([]pass, error) {
+// readPasses reads the log of the controller. Times in it have milliseconds.
+func readPasses(file string) ([]pass, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err

@@ -39,8 +39,8 @@ type subject struct {
 	health     string // address of its probes
 }
 
-// begin runs a controller without some rights.
-func begin(t *testing.T, installed world.Installation, missing []rights.Right, o world.ControllerOptions) *subject {
+// beginSubject runs a controller without some rights.
+func beginSubject(t *testing.T, installed world.Installation, missing []rights.Right, o world.ControllerOptions) *subject {
 	t.Helper()
 	port, err := harness.LastingPort(t.Context())
 	if err != nil {
@@ -50,8 +50,8 @@ func begin(t *testing.T, installed world.Installation, missing []rights.Right, o
 		installed.Namespace = metav1.NamespaceSystem
 	}
 	s := &subject{T: t, installed: installed, missing: missing, health: fmt.Sprintf("http://127.0.0.1:%d", port)}
-	s.grant()
-	o.Binary, o.Installation, o.Log = binary, s.installation(), installed.Namespace+"-"+installed.ServiceAccount+".log"
+	s.applyRights()
+	o.Binary, o.Installation, o.Log = binary, s.currentInstallation(), installed.Namespace+"-"+installed.ServiceAccount+".log"
 	o.Flags = append([]string{fmt.Sprintf("--health-probe-port=%d", port)}, o.Flags...)
 	if s.controller, err = server.World.RunController(t.Context(), o); err != nil {
 		t.Fatal(err)
@@ -61,21 +61,21 @@ func begin(t *testing.T, installed world.Installation, missing []rights.Right, o
 			t.Error(err)
 		}
 		if t.Failed() {
-			t.Logf("log of %s:\n%s", installed.ServiceAccount, strings.Join(s.lines(), "\n"))
+			t.Logf("log of %s:\n%s", installed.ServiceAccount, strings.Join(s.logLines(), "\n"))
 		}
 	})
 	return s
 }
 
-// installation is what is granted now.
-func (s *subject) installation() world.Installation {
+// currentInstallation is what is granted now.
+func (s *subject) currentInstallation() world.Installation {
 	i, missing := s.installed, slices.Clone(s.missing)
-	i.Without = func(rule rbacv1.PolicyRule) []rbacv1.PolicyRule { return without(rule, missing) }
+	i.Without = func(rule rbacv1.PolicyRule) []rbacv1.PolicyRule { return ruleWithout(rule, missing) }
 	return i
 }
 
-// without is a rule without rights, one for each resource and verb.
-func without(rule rbacv1.PolicyRule, missing []rights.Right) []rbacv1.PolicyRule {
+// ruleWithout is a rule without rights, one for each resource and verb.
+func ruleWithout(rule rbacv1.PolicyRule, missing []rights.Right) []rbacv1.PolicyRule {
 	var left []rbacv1.PolicyRule
 	for _, resource := range rule.Resources {
 		for _, verb := range rule.Verbs {
@@ -90,38 +90,38 @@ func without(rule rbacv1.PolicyRule, missing []rights.Right) []rbacv1.PolicyRule
 	return left
 }
 
-// take removes rights.
-func (s *subject) take(list ...rights.Right) {
+// revokeRights removes rights.
+func (s *subject) revokeRights(list ...rights.Right) {
 	s.Helper()
 	s.missing = append(s.missing, list...)
-	s.grant()
-	s.may(false, list)
+	s.applyRights()
+	s.waitForAccess(false, list)
 }
 
-// give grants them again.
-func (s *subject) give(list ...rights.Right) {
+// grantRights grants them again.
+func (s *subject) grantRights(list ...rights.Right) {
 	s.Helper()
 	s.missing = slices.DeleteFunc(s.missing, func(r rights.Right) bool {
 		return slices.ContainsFunc(list, func(g rights.Right) bool { return g.Rule() == r.Rule() })
 	})
-	s.grant()
-	s.may(true, list)
+	s.applyRights()
+	s.waitForAccess(true, list)
 }
 
-func (s *subject) grant() {
+func (s *subject) applyRights() {
 	s.Helper()
-	if err := server.World.Grant(s.Context(), s.installation()); err != nil {
+	if err := server.World.Grant(s.Context(), s.currentInstallation()); err != nil {
 		s.Fatal(err)
 	}
 }
 
-// may waits until the API server has heard of a change of rights.
-func (s *subject) may(want bool, list []rights.Right) {
+// waitForAccess waits until the API server has heard of a change of rights.
+func (s *subject) waitForAccess(want bool, list []rights.Right) {
 	s.Helper()
 	for _, r := range list {
 		for _, verb := range r.Verbs {
-			s.await(func() string {
-				if s.allowed(r, verb) != want {
+			s.waitUntil(func() string {
+				if s.isAllowed(r, verb) != want {
 					return fmt.Sprintf("%s of %s is not %v", verb, r.Resource, want)
 				}
 				return ""
@@ -130,7 +130,7 @@ func (s *subject) may(want bool, list []rights.Right) {
 	}
 }
 
-func (s *subject) allowed(r rights.Right, verb string) bool {
+func (s *subject) isAllowed(r rights.Right, verb string) bool {
 	s.Helper()
 	resource, sub, _ := strings.Cut(r.Resource, "/")
 	namespace := ""
@@ -151,10 +151,10 @@ func (s *subject) allowed(r rights.Right, verb string) bool {
 	return review.Status.Allowed
 }
 
-// told waits until the log names a right that is missing, with the rule to add.
-func (s *subject) told(r rights.Right) {
+// waitForWarning waits until the log names a right that is missing, with the rule to add.
+func (s *subject) waitForWarning(r rights.Right) {
 	s.Helper()
-	s.await(func() string {
+	s.waitUntil(func() string {
 		if !s.names(r) {
 			return "nothing is said of " + r.Rule()
 		}
@@ -166,24 +166,24 @@ func (s *subject) told(r rights.Right) {
 func (s *subject) names(r rights.Right) bool {
 	return slices.ContainsFunc(r.Verbs, func(verb string) bool {
 		d := rights.Denial{Verb: verb, Group: r.Group, Resource: r.Resource}
-		return s.says(d.String()+": ", r.Rule()) || s.says(d.String()+" in namespace ", r.Rule())
+		return s.hasLogLine(d.String()+": ", r.Rule()) || s.hasLogLine(d.String()+" in namespace ", r.Rule())
 	})
 }
 
-// says reports whether a line of the log has all texts.
-func (s *subject) says(texts ...string) bool {
-	return slices.ContainsFunc(s.lines(), func(line string) bool {
+// hasLogLine reports whether a line of the log has all texts.
+func (s *subject) hasLogLine(texts ...string) bool {
+	return slices.ContainsFunc(s.logLines(), func(line string) bool {
 		return !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(line, text) })
 	})
 }
 
 // count is how many lines of the log have a text.
 func (s *subject) count(text string) int {
-	return len(slices.DeleteFunc(s.lines(), func(line string) bool { return !strings.Contains(line, text) }))
+	return len(slices.DeleteFunc(s.logLines(), func(line string) bool { return !strings.Contains(line, text) }))
 }
 
-// lines are those of the log, without the escapes of JSON.
-func (s *subject) lines() []string {
+// logLines are those of the log, without the escapes of JSON.
+func (s *subject) logLines() []string {
 	text, err := os.ReadFile(s.controller.Log)
 	if err != nil {
 		s.Error(err)
@@ -194,7 +194,7 @@ func (s *subject) lines() []string {
 // ready waits until a check of readiness passes, or fails with a text.
 func (s *subject) ready(check, failure string) {
 	s.Helper()
-	s.await(func() string {
+	s.waitUntil(func() string {
 		request, err := http.NewRequestWithContext(s.Context(), http.MethodGet, s.health+"/readyz/"+check, http.NoBody)
 		if err != nil {
 			return err.Error()
@@ -212,8 +212,8 @@ func (s *subject) ready(check, failure string) {
 	})
 }
 
-// await looks until nothing is wrong.
-func (s *subject) await(wrong func() string) {
+// waitUntil looks until nothing is wrong.
+func (s *subject) waitUntil(wrong func() string) {
 	s.Helper()
 	tick := time.NewTicker(glance)
 	defer tick.Stop()
@@ -234,8 +234,8 @@ func (s *subject) await(wrong func() string) {
 	}
 }
 
-// make creates an object from YAML. It goes with the test.
-func (s *subject) make(obj client.Object, text string) {
+// createFromYAML creates an object from YAML. It goes with the test.
+func (s *subject) createFromYAML(obj client.Object, text string) {
 	s.Helper()
 	if err := yaml.UnmarshalStrict([]byte(text), obj); err != nil {
 		s.Fatal(err)
@@ -254,10 +254,10 @@ func (s *subject) remove(obj client.Object) {
 	}
 }
 
-// gone waits until an object is.
-func (s *subject) gone(obj client.Object) {
+// waitUntilGone waits until an object is.
+func (s *subject) waitUntilGone(obj client.Object) {
 	s.Helper()
-	s.await(func() string {
+	s.waitUntil(func() string {
 		if err := kube.Get(s.Context(), client.ObjectKeyFromObject(obj), obj); !apierrors.IsNotFound(err) {
 			return fmt.Sprintf("%T %s is still there: %v", obj, obj.GetName(), err)
 		}

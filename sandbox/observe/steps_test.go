@@ -17,8 +17,8 @@ import (
 	"github.com/dovetail-sh/dovetail/sandbox/fakenode"
 )
 
-// class is a node class like that of the seeds (S-080); more is what else its spec has.
-func class(name, more string) string {
+// classYAML is a node class like that of the seeds (S-080); more is what else its spec has.
+func classYAML(name, more string) string {
 	return fmt.Sprintf(`
 ---
 apiVersion: karpenter.k8s.aws/v1
@@ -56,8 +56,8 @@ spec:
   disruption: %s`, name, types, capacity, class, disruption)
 }
 
-// deployment is like inflate (S-078), on nodes of the NodePool of the same name; more is what else its pods have.
-func deployment(name string, replicas int, cpu, more string) string {
+// deploymentYAML is like inflate (S-078), on nodes of the NodePool of the same name; more is what else its pods have.
+func deploymentYAML(name string, replicas int, cpu, more string) string {
 	return onPool(name, name, replicas, cpu, more)
 }
 
@@ -77,48 +77,48 @@ spec:
       terminationGracePeriodSeconds: 0
       containers:
       - {name: pause, image: "public.ecr.aws/eks-distro/kubernetes/pause:3.7", resources: {requests: {cpu: %[4]q, memory: 256Mi}}}
-%[5]s`, name, pool, replicas, cpu, spec(more), metadata(more))
+%[5]s`, name, pool, replicas, cpu, podSpecField(more), podMetadataField(more))
 }
 
 // What more of a pod is may be a field of its spec or of its metadata.
-func spec(more string) string {
+func podSpecField(more string) string {
 	if strings.HasPrefix(more, "annotations") {
 		return ""
 	}
 	return more
 }
 
-func metadata(more string) string {
+func podMetadataField(more string) string {
 	if strings.HasPrefix(more, "annotations") {
 		return ", " + more
 	}
 	return ""
 }
 
-// act is something that happens in the cluster, to a NodePool of its own.
-type act struct {
+// liveStep is something that happens in the cluster, to a NodePool of its own.
+type liveStep struct {
 	name string
-	run  func(*living)
+	run  func(*liveWorld)
 }
 
-// acts run side by side.
-func acts() []act {
-	return []act{
-		{"pods get nodes", func(l *living) {
-			l.apply(class("steady", "") + pool("steady", "steady", "m5.xlarge", "on-demand", stays) + deployment("steady", 3, "1", "") + daemon)
-			l.running("steady", 3)
+// liveSteps run side by side.
+func liveSteps() []liveStep {
+	return []liveStep{
+		{"pods get nodes", func(l *liveWorld) {
+			l.apply(classYAML("steady", "") + pool("steady", "steady", "m5.xlarge", "on-demand", stays) + deploymentYAML("steady", 3, "1", "") + daemon)
+			l.waitForRunningPods("steady", 3)
 		}},
-		{"a spot instance is interrupted", func(l *living) {
-			l.apply(class("spot", "") + pool("spot", "spot", "m5.large, m5a.large", "spot", stays) + deployment("spot", 1, "1", ""))
-			l.running("spot", 1)
+		{"a spot instance is interrupted", func(l *liveWorld) {
+			l.apply(classYAML("spot", "") + pool("spot", "spot", "m5.large, m5a.large", "spot", stays) + deploymentYAML("spot", 1, "1", ""))
+			l.waitForRunningPods("spot", 1)
 			claim := l.ready("spot", 1)[0]
 			id := claim.Status.ProviderID[strings.LastIndex(claim.Status.ProviderID, "/")+1:]
-			l.steer(http.MethodPost, "interrupt", fmt.Sprintf(`{"instance":%q,"notice":"60s"}`, id))
-			l.gone(&claim)
-			l.running("spot", 1)
+			l.callControlAPI(http.MethodPost, "interrupt", fmt.Sprintf(`{"instance":%q,"notice":"60s"}`, id))
+			l.waitUntilGone(&claim)
+			l.waitForRunningPods("spot", 1)
 		}},
-		{"empty nodes are removed", func(l *living) {
-			l.apply(class("empty", "") + pool("empty", "empty", "m5.large", "on-demand", consolidates) + deployment("empty", 0, "1", ""))
+		{"empty nodes are removed", func(l *liveWorld) {
+			l.apply(classYAML("empty", "") + pool("empty", "empty", "m5.large", "on-demand", consolidates) + deploymentYAML("empty", 0, "1", ""))
 			// A rate needs a series that goes on after it was scraped. The end of an instance is not measured if it is over
 			// before the controller looks.
 			for rounds, measured := 1.0, 0.0; measured < 2; rounds++ {
@@ -126,59 +126,59 @@ func acts() []act {
 					l.Fatalf("the end of instances was measured %v times", measured)
 				}
 				l.scale("empty", 1)
-				l.running("empty", 1)
+				l.waitForRunningPods("empty", 1)
 				claim := l.ready("empty", 1)[0]
 				l.scale("empty", 0)
-				l.gone(&claim)
-				l.await("Prometheus knows that the node is gone", func() (bool, string) {
-					n := l.latest(`sum(karpenter_nodeclaims_terminated_total{nodepool="empty"})`)
+				l.waitUntilGone(&claim)
+				l.waitUntil("Prometheus knows that the node is gone", func() (bool, string) {
+					n := l.latestValue(`sum(karpenter_nodeclaims_terminated_total{nodepool="empty"})`)
 					return n >= rounds, fmt.Sprint(n)
 				})
-				measured = l.latest(`karpenter_nodeclaims_instance_termination_duration_seconds_count{nodepool="empty"}`)
+				measured = l.latestValue(`karpenter_nodeclaims_instance_termination_duration_seconds_count{nodepool="empty"}`)
 			}
 		}},
-		{"a node that is too large is replaced", func(l *living) {
-			l.apply(class("swap", "") + deployment("swap", 1, "500m", "") + onPool("swap-large", "swap", 1, "6", ""))
-			l.unscheduled("swap", 1)
-			l.unscheduled("swap-large", 1)
+		{"a node that is too large is replaced", func(l *liveWorld) {
+			l.apply(classYAML("swap", "") + deploymentYAML("swap", 1, "500m", "") + onPool("swap-large", "swap", 1, "6", ""))
+			l.waitForUnschedulable("swap", 1)
+			l.waitForUnschedulable("swap-large", 1)
 			l.apply(pool("swap", "swap", "m5.large, m5.2xlarge", "on-demand", stays))
-			l.running("swap", 1)
+			l.waitForRunningPods("swap", 1)
 			old := l.ready("swap", 1)[0]
 			l.scale("swap-large", 0)
-			l.running("swap-large", 0)
+			l.waitForRunningPods("swap-large", 0)
 			l.apply(pool("swap", "swap", "m5.large, m5.2xlarge", "on-demand", consolidates))
-			l.gone(&old)
+			l.waitUntilGone(&old)
 			l.ready("swap", 1)
 		}},
-		{"a node drifts", func(l *living) {
-			l.apply(class("drift", "") + pool("drift", "drift", "m5.large", "on-demand", stays) + deployment("drift", 1, "1", ""))
-			l.running("drift", 1)
+		{"a node drifts", func(l *liveWorld) {
+			l.apply(classYAML("drift", "") + pool("drift", "drift", "m5.large", "on-demand", stays) + deploymentYAML("drift", 1, "1", ""))
+			l.waitForRunningPods("drift", 1)
 			old := l.ready("drift", 1)[0]
-			l.apply(class("drift", "  tags: {team: drift}"))
-			l.gone(&old)
+			l.apply(classYAML("drift", "  tags: {team: drift}"))
+			l.waitUntilGone(&old)
 			l.ready("drift", 1)
 		}},
-		{"a replacement never joins", func(l *living) {
-			l.apply(class("rollback", "") + pool("rollback", "rollback", "m5.large", "on-demand", stays) + deployment("rollback", 1, "1", ""))
-			l.running("rollback", 1)
+		{"a replacement never joins", func(l *liveWorld) {
+			l.apply(classYAML("rollback", "") + pool("rollback", "rollback", "m5.large", "on-demand", stays) + deploymentYAML("rollback", 1, "1", ""))
+			l.waitForRunningPods("rollback", 1)
 			old := l.ready("rollback", 1)[0]
 			l.World.Nodes.Faults().Set("rollback", fakenode.Selector{NodePool: "rollback"}, fakenode.Fault{NeverJoin: true})
-			l.apply(class("rollback", "  tags: {team: rollback}"))
+			l.apply(classYAML("rollback", "  tags: {team: rollback}"))
 			next := l.claim("rollback", "replaces "+old.Name, func(c *karpv1.NodeClaim) bool {
 				return c.Name != old.Name && condition.True(c.Status.Conditions, karpv1.ConditionLaunched)
 			})
-			l.age(next, 16*time.Minute)
-			l.gone(next)
+			l.backdateLaunch(next, 16*time.Minute)
+			l.waitUntilGone(next)
 		}},
-		{"EC2 has no capacity", func(l *living) {
-			l.steer(http.MethodPost, "ice", `{"capacityType":"on-demand","instanceType":"m6i.large"}`)
-			l.apply(class("scarce", "") + pool("scarce", "scarce", "m6i.large", "on-demand", stays) + deployment("scarce", 1, "1", ""))
-			l.told("InsufficientCapacityError")
+		{"EC2 has no capacity", func(l *liveWorld) {
+			l.callControlAPI(http.MethodPost, "ice", `{"capacityType":"on-demand","instanceType":"m6i.large"}`)
+			l.apply(classYAML("scarce", "") + pool("scarce", "scarce", "m6i.large", "on-demand", stays) + deploymentYAML("scarce", 1, "1", ""))
+			l.waitForEvent("InsufficientCapacityError")
 		}},
-		{"a launch is denied", func(l *living) {
-			l.apply(class("denied", ""))
-			l.await("EC2NodeClass denied is ready", func() (bool, string) { // else its dry run meets the fault
-				o := object("karpenter.k8s.aws/v1", "EC2NodeClass", "denied")
+		{"a launch is denied", func(l *liveWorld) {
+			l.apply(classYAML("denied", ""))
+			l.waitUntil("EC2NodeClass denied is ready", func() (bool, string) { // else its dry run meets the fault
+				o := namedObject("karpenter.k8s.aws/v1", "EC2NodeClass", "denied")
 				err := l.kube.Get(l.Context(), client.ObjectKeyFromObject(o), o)
 				text, _ := json.Marshal(o.Object["status"])
 				return err == nil && strings.Contains(string(text), `"status":"True","type":"Ready"`), string(text)
@@ -187,28 +187,28 @@ func acts() []act {
 			if err != nil {
 				l.Fatal(err)
 			}
-			l.steer(http.MethodPost, "faults", string(fault))
-			l.apply(pool("denied", "denied", "m5.large", "on-demand", stays) + deployment("denied", 1, "1", ""))
-			l.running("denied", 1)
+			l.callControlAPI(http.MethodPost, "faults", string(fault))
+			l.apply(pool("denied", "denied", "m5.large", "on-demand", stays) + deploymentYAML("denied", 1, "1", ""))
+			l.waitForRunningPods("denied", 1)
 		}},
-		{"a pod fits nowhere, and one has a volume claim that is missing", func(l *living) {
-			l.apply(class("none", "") + pool("none", "none", "m5.large", "on-demand", stays) + deployment("none", 1, "200", "") +
+		{"a pod fits nowhere, and one has a volume claim that is missing", func(l *liveWorld) {
+			l.apply(classYAML("none", "") + pool("none", "none", "m5.large", "on-demand", stays) + deploymentYAML("none", 1, "200", "") +
 				onPool("lost", "none", 1, "1", "      volumes: [{name: data, persistentVolumeClaim: {claimName: missing}}]"))
-			l.told("FailedScheduling")
+			l.waitForEvent("FailedScheduling")
 		}},
-		{"something keeps a node", func(l *living) {
-			l.apply(class("kept", "") + pool("kept", "kept", "m5.large", "on-demand", consolidates) + deployment("kept", 1, "100m", `annotations: {karpenter.sh/do-not-disrupt: "true"}`))
-			l.running("kept", 1)
-			l.told("DisruptionBlocked")
+		{"something keeps a node", func(l *liveWorld) {
+			l.apply(classYAML("kept", "") + pool("kept", "kept", "m5.large", "on-demand", consolidates) + deploymentYAML("kept", 1, "100m", `annotations: {karpenter.sh/do-not-disrupt: "true"}`))
+			l.waitForRunningPods("kept", 1)
+			l.waitForEvent("DisruptionBlocked")
 		}},
-		{"a drain is blocked", func(l *living) {
-			l.apply(class("stuck", "") + pool("stuck", "stuck", "m5.large", "on-demand", stays) + deployment("stuck", 1, "1", "") + `
+		{"a drain is blocked", func(l *liveWorld) {
+			l.apply(classYAML("stuck", "") + pool("stuck", "stuck", "m5.large", "on-demand", stays) + deploymentYAML("stuck", 1, "1", "") + `
 ---
 apiVersion: policy/v1
 kind: PodDisruptionBudget
 metadata: {name: stuck, namespace: default}
 spec: {maxUnavailable: 0, selector: {matchLabels: {app: stuck}}}`)
-			l.running("stuck", 1)
+			l.waitForRunningPods("stuck", 1)
 			claim := l.ready("stuck", 1)[0]
 			if err := l.kube.Delete(l.Context(), &claim); err != nil {
 				l.Fatal(err)
@@ -218,9 +218,9 @@ spec: {maxUnavailable: 0, selector: {matchLabels: {app: stuck}}}`)
 				return drained != nil && drained.Status == metav1.ConditionUnknown
 			})
 		}},
-		{"a class is not ready", func(l *living) {
-			l.apply(strings.Replace(class("broken", ""), "[{tags: {karpenter.sh/discovery: sandbox}}]", "[{tags: {no: subnet}}]", 1) + pool("broken", "broken", "m5.large", "on-demand", stays))
-			l.await("NodePool broken is not ready", func() (bool, string) {
+		{"a class is not ready", func(l *liveWorld) {
+			l.apply(strings.Replace(classYAML("broken", ""), "[{tags: {karpenter.sh/discovery: sandbox}}]", "[{tags: {no: subnet}}]", 1) + pool("broken", "broken", "m5.large", "on-demand", stays))
+			l.waitUntil("NodePool broken is not ready", func() (bool, string) {
 				p := &karpv1.NodePool{}
 				err := l.kube.Get(l.Context(), client.ObjectKey{Name: "broken"}, p)
 				ready := condition.Find(p.Status.Conditions, karpv1.ConditionReady)
@@ -245,10 +245,10 @@ spec:
       containers:
       - {name: pause, image: "public.ecr.aws/eks-distro/kubernetes/pause:3.7", resources: {requests: {cpu: 50m, memory: 32Mi}}}`
 
-// told waits for an event of the controller.
-func (l *living) told(reason string) {
+// waitForEvent waits for an event of the controller.
+func (l *liveWorld) waitForEvent(reason string) {
 	l.Helper()
-	l.await("event "+reason, func() (bool, string) {
+	l.waitUntil("event "+reason, func() (bool, string) {
 		var list eventsv1.EventList
 		err := l.kube.List(l.Context(), &list)
 		for i := range list.Items {
@@ -260,10 +260,10 @@ func (l *living) told(reason string) {
 	})
 }
 
-// age sets the launch of a claim back in time, so that a timeout of minutes comes at once.
-func (l *living) age(claim *karpv1.NodeClaim, by time.Duration) {
+// backdateLaunch sets the launch of a claim back in time, so that a timeout of minutes comes at once.
+func (l *liveWorld) backdateLaunch(claim *karpv1.NodeClaim, by time.Duration) {
 	l.Helper()
-	l.await("the launch of "+claim.Name+" is set back", func() (bool, string) {
+	l.waitUntil("the launch of "+claim.Name+" is set back", func() (bool, string) {
 		if err := l.kube.Get(l.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
 			return false, err.Error()
 		}

@@ -14,20 +14,20 @@ import (
 	"github.com/dovetail-sh/dovetail/sandbox/world"
 )
 
-// adjusting are the rights to read NodeOverlays and CapacityBuffers, and those that are missed while there is one of either.
-func adjusting(t *testing.T) (read, used []rights.Right) {
+// overlayAndBufferRights are the rights to read NodeOverlays and CapacityBuffers, and those that are missed while there is one of either.
+func overlayAndBufferRights(t *testing.T) (read, used []rights.Right) {
 	t.Helper()
 	overlays, buffers := "karpenter.sh", "autoscaling.x-k8s.io"
-	return []rights.Right{right(t, overlays, "nodeoverlays", "watch"), right(t, buffers, "capacitybuffers", "watch")},
-		[]rights.Right{right(t, overlays, "nodeoverlays/status", "patch"), right(t, buffers, "capacitybuffers/status", "patch"), right(t, "", "podtemplates", "watch")}
+	return []rights.Right{findRight(t, overlays, "nodeoverlays", "watch"), findRight(t, buffers, "capacitybuffers", "watch")},
+		[]rights.Right{findRight(t, overlays, "nodeoverlays/status", "patch"), findRight(t, buffers, "capacitybuffers/status", "patch"), findRight(t, "", "podtemplates", "watch")}
 }
 
 // S-116, OV-24, CB-17: without the rights to read overlays and buffers the log names the rules, and the controller is ready.
 func TestS_116_WithoutARightToReadOverlaysAndBuffers(t *testing.T) {
-	missing, _ := adjusting(t)
-	s := begin(t, world.Installation{ServiceAccount: "adjusts-nothing"}, missing, world.ControllerOptions{})
+	missing, _ := overlayAndBufferRights(t)
+	s := beginSubject(t, world.Installation{ServiceAccount: "adjusts-nothing"}, missing, world.ControllerOptions{})
 	for _, r := range missing {
-		s.told(r)
+		s.waitForWarning(r)
 	}
 	s.ready("rights", "")
 	s.ready("caches", "")
@@ -36,31 +36,31 @@ func TestS_116_WithoutARightToReadOverlaysAndBuffers(t *testing.T) {
 // S-116, OV-23, CB-11: without the rights to write their status the log names the rules; once they are there, conditions are
 // written. A buffer whose PodTemplate may not be read says so itself.
 func TestS_116_WithoutARightToTheStatusOfOverlaysAndBuffers(t *testing.T) {
-	_, missing := adjusting(t)
+	_, missing := overlayAndBufferRights(t)
 	overlayStatus, bufferStatus, templates := missing[0], missing[1], missing[2]
-	s := begin(t, world.Installation{ServiceAccount: "adjusts"}, missing, world.ControllerOptions{})
+	s := beginSubject(t, world.Installation{ServiceAccount: "adjusts"}, missing, world.ControllerOptions{})
 	overlay := &v1alpha1.NodeOverlay{}
-	s.make(overlay, `
+	s.createFromYAML(overlay, `
 metadata: {name: rights}
 spec: {price: "1", requirements: [{key: karpenter.sh/nodepool, operator: In, values: [none]}]}
 `)
 	buffer := &autoscalingv1beta1.CapacityBuffer{}
-	s.make(buffer, `
+	s.createFromYAML(buffer, `
 metadata: {name: rights, namespace: default}
 spec: {podTemplateRef: {name: rights}, replicas: 1}
 `)
-	s.told(overlayStatus)
-	s.told(bufferStatus)
-	s.give(overlayStatus, bufferStatus)
+	s.waitForWarning(overlayStatus)
+	s.waitForWarning(bufferStatus)
+	s.grantRights(overlayStatus, bufferStatus)
 	s.hasCondition(overlay, "ValidationSucceeded", metav1.ConditionTrue, "", func() []metav1.Condition { return overlay.Status.Conditions })
 	s.hasCondition(buffer, "ReadyForProvisioning", metav1.ConditionFalse, "may not read PodTemplates", func() []metav1.Condition { return buffer.Status.Conditions })
-	s.told(templates)
+	s.waitForWarning(templates)
 }
 
 // hasCondition waits for a condition whose message has a text.
 func (s *subject) hasCondition(obj client.Object, kind string, status metav1.ConditionStatus, text string, conditions func() []metav1.Condition) {
 	s.Helper()
-	s.await(func() string {
+	s.waitUntil(func() string {
 		if err := kube.Get(s.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
 			return err.Error()
 		}

@@ -21,7 +21,7 @@ func (c *Checker) Unsettled(pool, namespace string) []string {
 	mine := func(name string) bool { return name != "" && strings.HasPrefix(name, pool) }
 	var open []string
 	for _, p := range c.pods {
-		if p.Namespace == namespace && p.gone.IsZero() && !terminal(p.Pod) && p.Status.Phase != corev1.PodRunning {
+		if p.Namespace == namespace && p.gone.IsZero() && !isTerminal(p.Pod) && p.Status.Phase != corev1.PodRunning {
 			open = append(open, fmt.Sprintf("%s is %s", podObject(p.Pod), p.Status.Phase))
 		}
 	}
@@ -50,8 +50,8 @@ func (c *Checker) openClaim(name string, n *claim) []string {
 	switch node := c.nodes[n.Status.NodeName]; {
 	case n.DeletionTimestamp != nil:
 		return []string{object + " is going"}
-	case n.disrupted():
-		return []string{object + " is being disrupted: " + n.disruption()}
+	case n.isDisrupted():
+		return []string{object + " is being disrupted: " + n.disruptionReason()}
 	case !condition.True(n.Status.Conditions, karpv1.ConditionInitialized):
 		return []string{object + " is not initialized"}
 	case c.instances[instanceID(n.Status.ProviderID)].State != "running":
@@ -63,7 +63,7 @@ func (c *Checker) openClaim(name string, n *claim) []string {
 	default:
 		var open []string
 		for _, key := range []string{karpv1.TaintKeyDisrupted, karpv1.TaintKeyUnregistered} {
-			if tainted(node, key) {
+			if hasTaint(node, key) {
 				open = append(open, nodeObject(node.Name)+" is tainted "+key)
 			}
 		}

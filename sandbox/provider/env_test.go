@@ -55,8 +55,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// lab is an emulated AWS behind HTTP with a clock that only moves when told.
-type lab struct {
+// awsEnv is an emulated AWS behind HTTP with a clock that only moves when told.
+type awsEnv struct {
 	*testing.T
 	emu     *awsemu.Emulator
 	clock   *awsemu.Clock
@@ -68,20 +68,20 @@ type lab struct {
 	ids     atomic.Int64
 }
 
-// newLab starts the emulator with a controller that has the policies of the installation guide, and with the
+// newAWSEnv starts the emulator with a controller that has the policies of the installation guide, and with the
 // families of instance types that most tests name.
-func newLab(t *testing.T) *lab {
+func newAWSEnv(t *testing.T) *awsEnv {
 	t.Helper()
-	return newLabOf(t, "m5", "m5a", "m6i", "m6g", "c5", "r5", "t3", "g4dn")
+	return newAWSEnvOf(t, "m5", "m5a", "m6i", "m6g", "c5", "r5", "t3", "g4dn")
 }
 
-// newWholeLab is newLab with all instance types there are.
-func newWholeLab(t *testing.T) *lab {
+// newAWSEnvWithAllTypes is newAWSEnv with all instance types there are.
+func newAWSEnvWithAllTypes(t *testing.T) *awsEnv {
 	t.Helper()
-	return newLabOf(t)
+	return newAWSEnvOf(t)
 }
 
-func newLabOf(t *testing.T, families ...string) *lab {
+func newAWSEnvOf(t *testing.T, families ...string) *awsEnv {
 	t.Helper()
 	start := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	clock := awsemu.NewClock(func() time.Time { return start }, 0)
@@ -90,19 +90,19 @@ func newLabOf(t *testing.T, families ...string) *lab {
 		KubernetesVersion: "1.34", Queue: queue, Families: families,
 		Zones: []awsemu.Zone{{Name: zoneA, ID: "euw1-az1"}, {Name: zoneB, ID: "euw1-az2"}, {Name: zoneC, ID: "euw1-az3"}},
 	}})
-	l := &lab{T: t, emu: emu, clock: clock, server: httptest.NewServer(emu), metrics: metric.New(prometheus.NewRegistry())}
+	l := &awsEnv{T: t, emu: emu, clock: clock, server: httptest.NewServer(emu), metrics: metric.New(prometheus.NewRegistry())}
 	t.Cleanup(func() {
 		l.server.CloseClientConnections() // ends long polls
 		l.server.Close()
 	})
 	l.person = l.config(credentials.NewStaticCredentialsProvider(personKey, "secret", ""))
-	l.keys = l.assume(controllerRole)
+	l.keys = l.assumeRole(controllerRole)
 	l.sdk = l.config(l.keys)
 	return l
 }
 
-// assume gets credentials of a role, which has to trust the account for that.
-func (l *lab) assume(role string) credentials.StaticCredentialsProvider {
+// assumeRole gets credentials of a role, which has to trust the account for that.
+func (l *awsEnv) assumeRole(role string) credentials.StaticCredentialsProvider {
 	l.Helper()
 	const trust = `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::111122223333:root"},"Action":"sts:AssumeRole"}}`
 	if _, err := iam.NewFromConfig(l.person).UpdateAssumeRolePolicy(l.Context(), &iam.UpdateAssumeRolePolicyInput{RoleName: &role, PolicyDocument: new(trust)}); err != nil {
@@ -117,7 +117,7 @@ func (l *lab) assume(role string) credentials.StaticCredentialsProvider {
 }
 
 // mayPass lets the controller pass more roles than that of the guide.
-func (l *lab) mayPass(role string) {
+func (l *awsEnv) mayPass(role string) {
 	l.Helper()
 	if _, err := iam.NewFromConfig(l.person).PutRolePolicy(l.Context(), &iam.PutRolePolicyInput{
 		RoleName: new(controllerRole), PolicyName: new("pass"),
@@ -128,7 +128,7 @@ func (l *lab) mayPass(role string) {
 }
 
 // config is the SDK as the controller uses it: three attempts, only without the waits between them.
-func (l *lab) config(keys aws.CredentialsProvider) aws.Config {
+func (l *awsEnv) config(keys aws.CredentialsProvider) aws.Config {
 	return aws.Config{
 		Region: region, BaseEndpoint: &l.server.URL, Credentials: keys,
 		HTTPClient: &http.Client{Transport: whole{l.server.Client().Transport}},
@@ -158,10 +158,10 @@ func (w whole) RoundTrip(request *http.Request) (*http.Response, error) {
 	return w.next.RoundTrip(own)
 }
 
-func (l *lab) now() time.Time { return l.clock.Now() }
+func (l *awsEnv) currentTime() time.Time { return l.clock.Now() }
 
-// control steers the emulator and returns its answer.
-func (l *lab) control(method, path, body string) string {
+// callControlAPI steers the emulator and returns its answer.
+func (l *awsEnv) callControlAPI(method, path, body string) string {
 	l.Helper()
 	request, err := http.NewRequestWithContext(l.Context(), method, l.server.URL+"/_dovetail/"+path, strings.NewReader(body))
 	if err != nil {
@@ -182,12 +182,17 @@ func (l *lab) control(method, path, body string) string {
 	return string(answer)
 }
 
-func (l *lab) put(path, body string)  { l.Helper(); l.control(http.MethodPut, path, body) }
-func (l *lab) post(path, body string) { l.Helper(); l.control(http.MethodPost, path, body) }
-func (l *lab) remove(path string)     { l.Helper(); l.control(http.MethodDelete, path, "") }
+func (l *awsEnv) putControl(path, body string) {
+	l.Helper()
+	l.callControlAPI(http.MethodPut, path, body)
+}
 
-// fault makes calls go wrong from now on.
-func (l *lab) fault(f awsemu.Fault) {
+func (l *awsEnv) post(path, body string) { l.Helper(); l.callControlAPI(http.MethodPost, path, body) }
+
+func (l *awsEnv) remove(path string) { l.Helper(); l.callControlAPI(http.MethodDelete, path, "") }
+
+// injectFault makes calls go wrong from now on.
+func (l *awsEnv) injectFault(f awsemu.Fault) {
 	l.Helper()
 	body, err := json.Marshal(f)
 	if err != nil {
@@ -196,43 +201,45 @@ func (l *lab) fault(f awsemu.Fault) {
 	l.post("faults", string(body))
 }
 
-// deny forbids the controller an action.
-func (l *lab) deny(action string) {
+// denyAction forbids the controller an action.
+func (l *awsEnv) denyAction(action string) {
 	l.Helper()
 	l.post("permissions", `{"role":"`+controllerRole+`","action":"`+action+`"}`)
 }
 
-// throttle gives a budget of no calls at all to actions such as ec2:*.
-func (l *lab) throttle(pattern string) {
+// throttleActions gives a budget of no calls at all to actions such as ec2:*.
+func (l *awsEnv) throttleActions(pattern string) {
 	l.Helper()
-	l.put("throttle", `{"`+pattern+`":{"rate":0,"burst":0}}`)
+	l.putControl("throttle", `{"`+pattern+`":{"rate":0,"burst":0}}`)
 }
 
-// advance moves the time.
-func (l *lab) advance(d time.Duration) {
+// advanceClock moves the time.
+func (l *awsEnv) advanceClock(d time.Duration) {
 	l.Helper()
-	l.put("time", `{"advance":"`+d.String()+`"}`)
+	l.putControl("time", `{"advance":"`+d.String()+`"}`)
 }
 
-// show decodes what a control shows.
-func show[T any](l *lab, path string) T {
+// decodeControl decodes what a control shows.
+func decodeControl[T any](l *awsEnv, path string) T {
 	l.Helper()
 	var out T
-	if err := json.Unmarshal([]byte(l.control(http.MethodGet, path, "")), &out); err != nil {
+	if err := json.Unmarshal([]byte(l.callControlAPI(http.MethodGet, path, "")), &out); err != nil {
 		l.Fatalf("%s: %v", path, err)
 	}
 	return out
 }
 
-// calls counts the requests of the controller, retries of the SDK included.
-func (l *lab) calls(service wire.Service, action string) int { return len(l.seen(service, action)) }
+// countCalls counts the requests of the controller, retries of the SDK included.
+func (l *awsEnv) countCalls(service wire.Service, action string) int {
+	return len(l.callsOf(service, action))
+}
 
-func (l *lab) seen(service wire.Service, action string) []awsemu.Call {
+func (l *awsEnv) callsOf(service wire.Service, action string) []awsemu.Call {
 	return slices.DeleteFunc(l.emu.Calls(service, action), func(c awsemu.Call) bool { return c.Role != controllerRole })
 }
 
-// reach returns a channel that is closed when the controller has made a number of successful calls.
-func (l *lab) reach(action string, count int) <-chan struct{} {
+// afterCalls returns a channel that is closed when the controller has made a number of successful calls.
+func (l *awsEnv) afterCalls(action string, count int) <-chan struct{} {
 	done := make(chan struct{})
 	var mu sync.Mutex
 	stop := l.emu.Watch(func(c awsemu.Call) {
@@ -250,7 +257,7 @@ func (l *lab) reach(action string, count int) <-chan struct{} {
 }
 
 // wait fails the test when something does not happen.
-func (l *lab) wait(what string, done <-chan struct{}) {
+func (l *awsEnv) wait(what string, done <-chan struct{}) {
 	l.Helper()
 	select {
 	case <-done:
@@ -260,9 +267,9 @@ func (l *lab) wait(what string, done <-chan struct{}) {
 }
 
 // subnet is the subnet that the fixture has in a zone.
-func (l *lab) subnet(zone string) string {
+func (l *awsEnv) subnet(zone string) string {
 	l.Helper()
-	for id, s := range show[map[string]awsemu.Subnet](l, "subnets") {
+	for id, s := range decodeControl[map[string]awsemu.Subnet](l, "subnets") {
 		if s.Zone == zone && s.Tags["Name"] == cluster+"-private-"+zone {
 			return id
 		}
@@ -271,16 +278,16 @@ func (l *lab) subnet(zone string) string {
 	return ""
 }
 
-// groups are the security groups of the fixture.
-func (l *lab) groups() []string {
+// securityGroupIDs are the security groups of the fixture.
+func (l *awsEnv) securityGroupIDs() []string {
 	l.Helper()
-	return slices.Sorted(maps.Keys(show[map[string]awsemu.SecurityGroup](l, "groups")))
+	return slices.Sorted(maps.Keys(decodeControl[map[string]awsemu.SecurityGroup](l, "groups")))
 }
 
-// image is the image that a public parameter names.
-func (l *lab) image(path string) string {
+// imageOfParameter is the image that a public parameter names.
+func (l *awsEnv) imageOfParameter(path string) string {
 	l.Helper()
-	p, found := show[map[string]awsemu.Parameter](l, "parameters")[path]
+	p, found := decodeControl[map[string]awsemu.Parameter](l, "parameters")[path]
 	if !found {
 		l.Fatalf("no parameter %s", path)
 	}
@@ -289,8 +296,8 @@ func (l *lab) image(path string) string {
 
 const al2023 = "/aws/service/eks/optimized-ami/1.34/amazon-linux-2023/x86_64/standard/recommended/image_id"
 
-// class is a node class as the guides write it.
-func (l *lab) class(changes ...func(*awsv1.EC2NodeClass)) *awsv1.EC2NodeClass {
+// newClass is a node class as the guides write it.
+func (l *awsEnv) newClass(changes ...func(*awsv1.EC2NodeClass)) *awsv1.EC2NodeClass {
 	discovery := awsv1.Tags{"karpenter.sh/discovery": cluster}
 	c := &awsv1.EC2NodeClass{
 		ObjectMeta: metav1.ObjectMeta{Name: "default", UID: types.UID("class-uid"), Generation: 1},
@@ -307,8 +314,8 @@ func (l *lab) class(changes ...func(*awsv1.EC2NodeClass)) *awsv1.EC2NodeClass {
 	return c
 }
 
-// owned are the tags of an instance of ours.
-func owned() map[string]string {
+// ownedTags are the tags of an instance of ours.
+func ownedTags() map[string]string {
 	return map[string]string{
 		"kubernetes.io/cluster/" + cluster: "owned", "eks:eks-cluster-name": cluster,
 		"karpenter.sh/nodepool": "default", "karpenter.k8s.aws/ec2nodeclass": "default",
@@ -316,13 +323,13 @@ func owned() map[string]string {
 }
 
 // launched launches instances past the controller and returns their ids.
-func (l *lab) bought(count int32, market ec2types.DefaultTargetCapacityType, tags map[string]string, changes ...func(*ec2types.RequestLaunchTemplateData)) []string {
+func (l *awsEnv) launchInstances(count int32, market ec2types.DefaultTargetCapacityType, tags map[string]string, changes ...func(*ec2types.RequestLaunchTemplateData)) []string {
 	l.Helper()
 	client, name := ec2.NewFromConfig(l.person), fmt.Sprintf("person-%d", len(l.emu.Calls(wire.EC2, "CreateLaunchTemplate")))
 	l.ensureProfile("person")
 	data := &ec2types.RequestLaunchTemplateData{
-		ImageId: new(l.image(al2023)), IamInstanceProfile: &ec2types.LaunchTemplateIamInstanceProfileSpecificationRequest{Name: new("person")},
-		SecurityGroupIds: l.groups(),
+		ImageId: new(l.imageOfParameter(al2023)), IamInstanceProfile: &ec2types.LaunchTemplateIamInstanceProfileSpecificationRequest{Name: new("person")},
+		SecurityGroupIds: l.securityGroupIDs(),
 	}
 	for _, change := range changes {
 		change(data)
@@ -357,7 +364,7 @@ func (l *lab) bought(count int32, market ec2types.DefaultTargetCapacityType, tag
 }
 
 // ensureProfile makes an instance profile with the role of nodes.
-func (l *lab) ensureProfile(name string) {
+func (l *awsEnv) ensureProfile(name string) {
 	l.Helper()
 	client := iam.NewFromConfig(l.person)
 	if _, err := client.GetInstanceProfile(l.Context(), &iam.GetInstanceProfileInput{InstanceProfileName: &name}); err == nil {
@@ -371,10 +378,10 @@ func (l *lab) ensureProfile(name string) {
 	}
 }
 
-// instance is an instance as the emulator has it.
-func (l *lab) instance(id string) awsemu.Instance {
+// instanceByID is an instance as the emulator has it.
+func (l *awsEnv) instanceByID(id string) awsemu.Instance {
 	l.Helper()
-	return show[awsemu.Instance](l, "instances/"+id)
+	return decodeControl[awsemu.Instance](l, "instances/"+id)
 }
 
 func sorted(list []string) []string { return slices.Sorted(slices.Values(list)) }

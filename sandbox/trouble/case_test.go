@@ -31,25 +31,25 @@ const (
 	glance   = 2 * time.Second // a look is a process of kubectl, which takes a fifth of a second of a core
 )
 
-// scene is one test: a namespace, and a class and a pool of the same name.
-type scene struct {
+// problemCase is one test: a namespace, and a class and a pool of the same name.
+type problemCase struct {
 	*testing.T
 
 	name, namespace string
 }
 
-// begin makes the namespace. What the test made goes at the end.
-func begin(t *testing.T) *scene {
+// beginCase makes the namespace. What the test made goes at the end.
+func beginCase(t *testing.T) *problemCase {
 	t.Helper()
-	s := &scene{T: t, namespace: server.Namespace(t)}
+	s := &problemCase{T: t, namespace: server.Namespace(t)}
 	s.name = "t" + strings.Trim(s.namespace[max(0, len(s.namespace)-25):], "-")
-	t.Cleanup(s.leave)
+	t.Cleanup(s.cleanUpCase)
 	return s
 }
 
-func (s *scene) leave() {
+func (s *problemCase) cleanUpCase() {
 	if s.Failed() {
-		s.Logf("log:\n%s", strings.Join(s.log(s.name), "\n"))
+		s.Logf("log:\n%s", strings.Join(s.matchingLogLines(s.name), "\n"))
 	}
 	ctx := context.WithoutCancel(s.Context())
 	gone := func(obj client.Object) {
@@ -65,13 +65,13 @@ func (s *scene) leave() {
 	gone(&awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: s.name}})
 }
 
-// class applies a node class like that of the seeds, changed by pairs of old and new text.
-func (s *scene) class(change ...string) {
+// applyClass applies a node class like that of the seeds, changed by pairs of old and new text.
+func (s *problemCase) applyClass(change ...string) {
 	s.Helper()
 	s.apply(s.classText(change...))
 }
 
-func (s *scene) classText(change ...string) string {
+func (s *problemCase) classText(change ...string) string {
 	return strings.NewReplacer(change...).Replace(`
 apiVersion: karpenter.k8s.aws/v1
 kind: EC2NodeClass
@@ -85,7 +85,7 @@ spec:
 }
 
 // pool applies a NodePool of some instance types, changed like a class.
-func (s *scene) pool(types string, change ...string) {
+func (s *problemCase) pool(types string, change ...string) {
 	s.Helper()
 	s.apply(strings.NewReplacer(change...).Replace(`
 apiVersion: karpenter.sh/v1
@@ -103,7 +103,7 @@ spec:
 }
 
 // pod applies a pod for the pool of the test.
-func (s *scene) pod(name string, change ...string) {
+func (s *problemCase) pod(name string, change ...string) {
 	s.Helper()
 	s.apply(strings.NewReplacer(change...).Replace(`
 apiVersion: v1
@@ -117,19 +117,19 @@ spec:
 }
 
 // apply is kubectl apply, and must work.
-func (s *scene) apply(manifest string) {
+func (s *problemCase) apply(manifest string) {
 	s.Helper()
 	if out, err := s.tryApply(manifest); err != nil {
 		s.Fatalf("%v\n%s", err, out)
 	}
 }
 
-func (s *scene) tryApply(manifest string) (string, error) {
+func (s *problemCase) tryApply(manifest string) (string, error) {
 	return s.run(manifest, "apply", "-f", "-")
 }
 
-// kubectl runs the command of a row and returns what it shows.
-func (s *scene) kubectl(args ...string) string {
+// runKubectl runs the command of a row and returns what it shows.
+func (s *problemCase) runKubectl(args ...string) string {
 	s.Helper()
 	out, err := s.run("", args...)
 	if err != nil {
@@ -138,7 +138,7 @@ func (s *scene) kubectl(args ...string) string {
 	return out
 }
 
-func (s *scene) run(input string, args ...string) (string, error) {
+func (s *problemCase) run(input string, args ...string) (string, error) {
 	cmd := exec.CommandContext(s.Context(), kubectl, args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+server.World.ControlPlane.Kubeconfig)
 	cmd.Stdin = strings.NewReader(input)
@@ -146,11 +146,11 @@ func (s *scene) run(input string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// shows runs a command until it shows every text, and fails with what it showed last.
-func (s *scene) shows(command string, texts ...string) string {
+// waitForOutput runs a command until it shows every text, and fails with what it showed last.
+func (s *problemCase) waitForOutput(command string, texts ...string) string {
 	s.Helper()
 	out := ""
-	s.await(func() string {
+	s.waitUntil(func() string {
 		out, _ = s.run("", strings.Fields(command)...)
 		plain := strings.Join(strings.Fields(out), " ") // describe aligns and wraps
 		for _, text := range texts {
@@ -163,8 +163,8 @@ func (s *scene) shows(command string, texts ...string) string {
 	return out
 }
 
-// await looks until nothing is missing.
-func (s *scene) await(missing func() string) {
+// waitUntil looks until nothing is missing.
+func (s *problemCase) waitUntil(missing func() string) {
 	s.Helper()
 	tick := time.NewTicker(glance)
 	defer tick.Stop()
@@ -186,22 +186,22 @@ func (s *scene) await(missing func() string) {
 }
 
 // ready waits until the class can be used.
-func (s *scene) ready() {
+func (s *problemCase) ready() {
 	s.Helper()
-	s.shows("get ec2nodeclass "+s.name, " True ")
+	s.waitForOutput("get ec2nodeclass "+s.name, " True ")
 }
 
-// running waits until a pod runs.
-func (s *scene) running(pod string) {
+// waitForRunningPod waits until a pod runs.
+func (s *problemCase) waitForRunningPod(pod string) {
 	s.Helper()
-	s.shows("get pod -n "+s.namespace+" "+pod, "Running")
+	s.waitForOutput("get pod -n "+s.namespace+" "+pod, "Running")
 }
 
 // claim waits for a NodeClaim of the pool and returns its name.
-func (s *scene) claim() string {
+func (s *problemCase) claim() string {
 	s.Helper()
 	name := ""
-	s.await(func() string {
+	s.waitUntil(func() string {
 		list := &karpv1.NodeClaimList{}
 		if err := kube.List(s.Context(), list, client.MatchingLabels{karpv1.LabelNodePool: s.name}); err != nil {
 			return err.Error()
@@ -216,12 +216,12 @@ func (s *scene) claim() string {
 }
 
 // nodes lets something go wrong on the nodes of the pool.
-func (s *scene) nodes(fault fakenode.Fault) {
+func (s *problemCase) nodes(fault fakenode.Fault) {
 	server.World.Nodes.Faults().Set(s.name, fakenode.Selector{NodePool: s.name}, fault)
 }
 
-// sandbox is sandbox fault: it steers the emulated account until the returned function is called, or the test ends.
-func (s *scene) sandbox(what, body string) (end func()) {
+// injectFault is sandbox fault: it steers the emulated account until the returned function is called, or the test ends.
+func (s *problemCase) injectFault(what, body string) (end func()) {
 	s.Helper()
 	if _, err := server.Control(s.Context(), http.MethodPost, what, body); err != nil {
 		s.Fatal(err)
@@ -235,13 +235,13 @@ func (s *scene) sandbox(what, body string) (end func()) {
 	return end
 }
 
-// person is the configuration of somebody who may do everything in the account.
-func person() aws.Config {
+// adminConfig is the configuration of somebody who may do everything in the account.
+func adminConfig() aws.Config {
 	return aws.Config{Region: world.Region, BaseEndpoint: &server.World.AWSEndpoint, Credentials: credentials.NewStaticCredentialsProvider("AKIAPERSON", "secret", "")}
 }
 
-// log returns the lines of the controller that contain all texts.
-func (s *scene) log(texts ...string) []string {
+// matchingLogLines returns the lines of the controller that contain all texts.
+func (s *problemCase) matchingLogLines(texts ...string) []string {
 	text, err := os.ReadFile(controller.Log)
 	if err != nil {
 		s.Error(err)
@@ -252,21 +252,21 @@ func (s *scene) log(texts ...string) []string {
 	})
 }
 
-// logs waits for a line with all texts.
-func (s *scene) logs(texts ...string) {
+// waitForLog waits for a line with all texts.
+func (s *problemCase) waitForLog(texts ...string) {
 	s.Helper()
-	s.await(func() string {
-		if len(s.log(texts...)) == 0 {
+	s.waitUntil(func() string {
+		if len(s.matchingLogLines(texts...)) == 0 {
 			return fmt.Sprintf("no line of the log has %q", texts)
 		}
 		return ""
 	})
 }
 
-// metric waits for a line of the metrics endpoint.
-func (s *scene) metric(line string) {
+// waitForMetric waits for a line of the metrics endpoint.
+func (s *problemCase) waitForMetric(line string) {
 	s.Helper()
-	s.await(func() string {
+	s.waitUntil(func() string {
 		request, err := http.NewRequestWithContext(s.Context(), http.MethodGet, metrics, http.NoBody)
 		if err != nil {
 			return err.Error()

@@ -52,15 +52,15 @@ const (
 )
 
 // start brings the world and the controller up, and has the invariants checked.
-func (s *show) start(ctx context.Context) (string, error) {
+func (s *demoRun) start(ctx context.Context) (string, error) {
 	var err error
 	s.world, err = world.Start(ctx, world.Options{Dir: s.dir, ControlPlane: s.ControlPlane, Nodes: 2, Boot: bootTime, Progress: func(part string, took time.Duration) {
-		s.say("      %-26s%s", part, seconds(took))
+		s.printLine("      %-26s%s", part, formatSeconds(took))
 	}})
 	if err != nil {
 		return "", err
 	}
-	s.onLeave(s.world.Stop)
+	s.onStop(s.world.Stop)
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, karpv1.AddToScheme, awsv1.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -78,20 +78,20 @@ func (s *show) start(ctx context.Context) (string, error) {
 	running.Go(func() {
 		s.checker.Follow(following, invariant.Sources{Kube: kube, AWS: s.world.AWS, Proxy: s.world.Proxy})
 	})
-	s.onLeave(func() error { stop(); running.Wait(); return nil })
+	s.onStop(func() error { stop(); running.Wait(); return nil })
 	s.controller, err = s.world.RunController(ctx, world.ControllerOptions{
 		Binary: s.Controller, Proxied: true,
 	})
 	if err != nil {
 		return "", err
 	}
-	s.onLeave(s.controller.Stop)
-	s.say("      instances boot in %s here", bootTime)
+	s.onStop(s.controller.Stop)
+	s.printLine("      instances boot in %s here", bootTime)
 	return "2 unmanaged nodes, a controller and an empty account", nil
 }
 
 // apply sends the manifests and waits until pool and class are ready.
-func (s *show) apply(ctx context.Context) (string, error) {
+func (s *demoRun) apply(ctx context.Context) (string, error) {
 	list, err := kubectl.Read("demo.yaml", manifests)
 	if err != nil {
 		return "", err
@@ -100,10 +100,10 @@ func (s *show) apply(ctx context.Context) (string, error) {
 		if _, err := s.world.Kube.Apply(ctx, m.Object); err != nil {
 			return "", fmt.Errorf("%s %s was refused: %w", m.Object.GetKind(), m.Object.GetName(), err)
 		}
-		s.say("      %s %s applied", m.Object.GetKind(), m.Object.GetName())
+		s.printLine("      %s %s applied", m.Object.GetKind(), m.Object.GetName())
 	}
 	class, pool := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: class}}, &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: pool}}
-	err = s.await(ctx, readyLimit, "the NodePool and its EC2NodeClass are Ready", func(ctx context.Context) (bool, string, error) {
+	err = s.waitUntil(ctx, readyLimit, "the NodePool and its EC2NodeClass are Ready", func(ctx context.Context) (bool, string, error) {
 		if err := errors.Join(s.kube.Get(ctx, client.ObjectKeyFromObject(class), class), s.kube.Get(ctx, client.ObjectKeyFromObject(pool), pool)); err != nil {
 			return false, "", err
 		}
@@ -117,17 +117,17 @@ func (s *show) apply(ctx context.Context) (string, error) {
 }
 
 // scaleUp waits until all pods run, and shows what was launched for them.
-func (s *show) scaleUp(ctx context.Context) (string, error) {
+func (s *demoRun) scaleUp(ctx context.Context) (string, error) {
 	if err := s.scale(ctx, s.Replicas); err != nil {
 		return "", err
 	}
-	now, err := s.follow(ctx, upLimit, fmt.Sprintf("%d pods run on nodes that are ready", s.Replicas), func(n *scene) bool {
-		return n.running() == s.Replicas && len(n.pods) == s.Replicas && n.ready()
+	now, err := s.waitForView(ctx, upLimit, fmt.Sprintf("%d pods run on nodes that are ready", s.Replicas), func(n *clusterView) bool {
+		return n.countRunningPods() == s.Replicas && len(n.pods) == s.Replicas && n.ready()
 	})
 	if err != nil {
 		return "", err
 	}
-	s.live.end()
+	s.live.finishLine()
 	s.printClaims(now)
 	if len(now.prices) != len(now.claims) {
 		return "", fmt.Errorf("%d of %d NodeClaims have no instance with a price", len(now.claims)-len(now.prices), len(now.claims))
@@ -136,8 +136,8 @@ func (s *show) scaleUp(ctx context.Context) (string, error) {
 }
 
 // compare holds what the nodes cost against what was planned, and against what nothing can be below.
-func (s *show) compare(now *scene) (string, error) {
-	made := s.plans()
+func (s *demoRun) compare(now *clusterView) (string, error) {
+	made := s.loggedPlans()
 	const rounding = 0.999
 	switch {
 	case made.count == 0:
@@ -148,25 +148,25 @@ func (s *show) compare(now *scene) (string, error) {
 		return "", fmt.Errorf("the plan costs $%.4f/h, less than its lower bound of $%.4f/h, which must be wrong", made.price, made.bound)
 	}
 	above := fmt.Sprintf("%.1f %% above the lower bound", 100*(made.price/made.bound-1))
-	s.say("      planned at $%.4f/h; no plan for these pods costs less than $%.4f/h", made.price, made.bound)
+	s.printLine("      planned at $%.4f/h; no plan for these pods costs less than $%.4f/h", made.price, made.bound)
 	if paid := now.perHour(); paid > made.price/rounding {
-		s.say("      paid $%.4f/h: of the spot pools that it was offered, EC2 takes those that it can spare, not the cheapest", paid)
+		s.printLine("      paid $%.4f/h: of the spot pools that it was offered, EC2 takes those that it can spare, not the cheapest", paid)
 	}
 	return fmt.Sprintf("%d pods on %d nodes, planned at $%.4f/h (%s), paid $%.4f/h", s.Replicas, len(now.claims), made.price, above, now.perHour()), nil
 }
 
-// interrupt has the busiest spot node taken back, and waits until its pods run elsewhere.
-func (s *show) interrupt(ctx context.Context) (string, error) {
-	before, err := s.look(ctx)
+// interruptSpotNode has the busiest spot node taken back, and waits until its pods run elsewhere.
+func (s *demoRun) interruptSpotNode(ctx context.Context) (string, error) {
+	before, err := s.readClusterView(ctx)
 	if err != nil {
 		return "", err
 	}
 	victim := slices.MaxFunc(before.claims, func(a, b karpv1.NodeClaim) int {
 		return cmp.Compare(before.podsOn(a.Status.NodeName), before.podsOn(b.Status.NodeName))
 	})
-	s.say("      %s, %s in %s, with %d pods", victim.Status.NodeName, victim.Labels[corev1.LabelInstanceTypeStable], victim.Labels[corev1.LabelTopologyZone], before.podsOn(victim.Status.NodeName))
+	s.printLine("      %s, %s in %s, with %d pods", victim.Status.NodeName, victim.Labels[corev1.LabelInstanceTypeStable], victim.Labels[corev1.LabelTopologyZone], before.podsOn(victim.Status.NodeName))
 	began := time.Now()
-	if err := s.control(ctx, "interrupt", fmt.Sprintf(`{"instance":%q}`, instanceOf(&victim))); err != nil {
+	if err := s.callControlAPI(ctx, "interrupt", fmt.Sprintf(`{"instance":%q}`, instanceOf(&victim))); err != nil {
 		return "", err
 	}
 	var reaction, replaced, moved time.Duration
@@ -175,80 +175,80 @@ func (s *show) interrupt(ctx context.Context) (string, error) {
 			*d = time.Since(began)
 		}
 	}
-	now, err := s.follow(ctx, notice, "all pods run again and the interrupted node is deleted", func(n *scene) bool {
+	now, err := s.waitForView(ctx, notice, "all pods run again and the interrupted node is deleted", func(n *clusterView) bool {
 		old := n.claim(victim.Name)
 		first(&reaction, old == nil || old.DeletionTimestamp != nil)
 		first(&replaced, reaction > 0 && slices.ContainsFunc(n.claims, func(c karpv1.NodeClaim) bool { return before.claim(c.Name) == nil }))
-		first(&moved, reaction > 0 && n.running() == s.Replicas && n.podsOn(victim.Status.NodeName) == 0)
-		return moved > 0 && old == nil && n.ready() && n.running() == s.Replicas
+		first(&moved, reaction > 0 && n.countRunningPods() == s.Replicas && n.podsOn(victim.Status.NodeName) == 0)
+		return moved > 0 && old == nil && n.ready() && n.countRunningPods() == s.Replicas
 	})
 	if err != nil {
 		return "", err
 	}
-	s.live.end()
+	s.live.finishLine()
 	s.printClaims(now)
 	if reaction > 5*time.Second {
-		return "", fmt.Errorf("the controller reacted after %s; at most 5 s are allowed (S-027)", seconds(reaction))
+		return "", fmt.Errorf("the controller reacted after %s; at most 5 s are allowed (S-027)", formatSeconds(reaction))
 	}
-	result := fmt.Sprintf("reaction after %s, all pods run again after %s of 120 s", seconds(reaction), seconds(moved))
+	result := fmt.Sprintf("reaction after %s, all pods run again after %s of 120 s", formatSeconds(reaction), formatSeconds(moved))
 	if replaced > 0 {
-		result += fmt.Sprintf(", replacement ordered after %s", seconds(replaced))
+		result += fmt.Sprintf(", replacement ordered after %s", formatSeconds(replaced))
 	}
 	return result, nil
 }
 
-// consolidate leaves a third of the pods behind, spread over all nodes, and waits until they have moved
+// consolidateNodes leaves a third of the pods behind, spread over all nodes, and waits until they have moved
 // together.
-func (s *show) consolidate(ctx context.Context) (string, error) {
+func (s *demoRun) consolidateNodes(ctx context.Context) (string, error) {
 	const times = 3
 	if err := s.scale(ctx, times*s.Replicas); err != nil {
 		return "", err
 	}
-	full, err := s.follow(ctx, upLimit, fmt.Sprintf("%d pods run", times*s.Replicas), func(n *scene) bool {
-		return n.running() == times*s.Replicas && n.ready()
+	full, err := s.waitForView(ctx, upLimit, fmt.Sprintf("%d pods run", times*s.Replicas), func(n *clusterView) bool {
+		return n.countRunningPods() == times*s.Replicas && n.ready()
 	})
 	if err != nil {
 		return "", err
 	}
-	s.live.end()
-	if err := s.scatter(ctx, full); err != nil {
+	s.live.finishLine()
+	if err := s.spreadRemainingPods(ctx, full); err != nil {
 		return "", err
 	}
 	if err := s.scale(ctx, s.Replicas); err != nil {
 		return "", err
 	}
-	before, err := s.follow(ctx, readyLimit, fmt.Sprintf("%d pods are left", s.Replicas), func(n *scene) bool { return len(n.pods) == s.Replicas })
+	before, err := s.waitForView(ctx, readyLimit, fmt.Sprintf("%d pods are left", s.Replicas), func(n *clusterView) bool { return len(n.pods) == s.Replicas })
 	if err != nil {
 		return "", err
 	}
-	s.live.end()
+	s.live.finishLine()
 	s.printClaims(before)
-	if err := s.policy(ctx, karpv1.ConsolidationWhenEmptyOrUnderutilized); err != nil {
+	if err := s.patchConsolidationPolicy(ctx, karpv1.ConsolidationWhenEmptyOrUnderutilized); err != nil {
 		return "", err
 	}
-	s.say("      NodePool %s: consolidationPolicy %s", pool, karpv1.ConsolidationWhenEmptyOrUnderutilized)
-	after, err := s.follow(ctx, shrinkLimit, "the cluster shrinks and comes to rest", s.atRest(func(n *scene) bool {
-		return n.running() == s.Replicas && n.ready() && n.perHour() < before.perHour()
+	s.printLine("      NodePool %s: consolidationPolicy %s", pool, karpv1.ConsolidationWhenEmptyOrUnderutilized)
+	after, err := s.waitForView(ctx, shrinkLimit, "the cluster shrinks and comes to rest", s.atRest(func(n *clusterView) bool {
+		return n.countRunningPods() == s.Replicas && n.ready() && n.perHour() < before.perHour()
 	}))
 	if err != nil {
 		return "", err
 	}
-	s.live.end()
+	s.live.finishLine()
 	s.printClaims(after)
-	done := s.moves()
+	done := s.loggedMoves()
 	least, bound := "", ""
 	if done.bound > 0 { // otherwise none is known
 		least, bound = fmt.Sprintf("; no cluster for these pods costs less than $%.4f/h", done.bound), fmt.Sprintf(" (lower bound $%.4f/h)", done.bound)
 	}
-	s.say("      $%.4f/h before, $%.4f/h after%s", before.perHour(), after.perHour(), least)
+	s.printLine("      $%.4f/h before, $%.4f/h after%s", before.perHour(), after.perHour(), least)
 	return fmt.Sprintf("%d nodes became %d, $%.4f/h became $%.4f/h%s, %d pods moved",
 		len(before.claims), len(after.claims), before.perHour(), after.perHour(), bound, done.pods), nil
 }
 
-// scatter has the pods that are to stay spread over all nodes, as those do that end at random: a ReplicaSet
+// spreadRemainingPods has the pods that are to stay spread over all nodes, as those do that end at random: a ReplicaSet
 // would empty the largest nodes.
-func (s *show) scatter(ctx context.Context, n *scene) error {
-	for _, p := range n.goers(s.Replicas) {
+func (s *demoRun) spreadRemainingPods(ctx context.Context, n *clusterView) error {
+	for _, p := range n.surplusPods(s.Replicas) {
 		patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"-1"}}}`, corev1.PodDeletionCost))
 		if err := s.kube.Patch(ctx, &p, patch); err != nil {
 			return err
@@ -258,13 +258,13 @@ func (s *show) scatter(ctx context.Context, n *scene) error {
 }
 
 // atRest holds once a scene has held for some time without a node coming or going.
-func (s *show) atRest(holds func(*scene) bool) func(*scene) bool {
+func (s *demoRun) atRest(holds func(*clusterView) bool) func(*clusterView) bool {
 	var names string
 	since := time.Now()
-	return func(n *scene) bool {
+	return func(n *clusterView) bool {
 		var now strings.Builder
 		for i := range n.claims {
-			fmt.Fprintln(&now, n.claims[i].Name, stage(&n.claims[i]))
+			fmt.Fprintln(&now, n.claims[i].Name, claimStage(&n.claims[i]))
 		}
 		if now.String() != names || !holds(n) {
 			names, since = now.String(), time.Now()
@@ -273,18 +273,18 @@ func (s *show) atRest(holds func(*scene) bool) func(*scene) bool {
 	}
 }
 
-// policy is kubectl patch nodepool.
-func (s *show) policy(ctx context.Context, policy karpv1.ConsolidationPolicy) error {
+// patchConsolidationPolicy is kubectl patch nodepool.
+func (s *demoRun) patchConsolidationPolicy(ctx context.Context, policy karpv1.ConsolidationPolicy) error {
 	p := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: pool}}
 	return s.kube.Patch(ctx, p, client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"disruption":{"consolidationPolicy":%q}}}`, policy)))
 }
 
 // scaleDown waits until nothing is left.
-func (s *show) scaleDown(ctx context.Context) (string, error) {
+func (s *demoRun) scaleDown(ctx context.Context) (string, error) {
 	if err := s.scale(ctx, 0); err != nil {
 		return "", err
 	}
-	_, err := s.follow(ctx, downLimit, "no NodeClaim, node or instance is left", func(n *scene) bool {
+	_, err := s.waitForView(ctx, downLimit, "no NodeClaim, node or instance is left", func(n *clusterView) bool {
 		return len(n.pods)+len(n.claims)+len(n.nodes)+len(n.instances) == 0
 	})
 	if err != nil {
@@ -294,13 +294,13 @@ func (s *show) scaleDown(ctx context.Context) (string, error) {
 }
 
 // scale is kubectl scale.
-func (s *show) scale(ctx context.Context, replicas int) error {
+func (s *demoRun) scale(ctx context.Context, replicas int) error {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: workload, Namespace: namespace}}
 	return s.kube.Patch(ctx, d, client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)))
 }
 
 // printClaims shows what kubectl get nodeclaims shows, with prices.
-func (s *show) printClaims(n *scene) {
+func (s *demoRun) printClaims(n *clusterView) {
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "NODECLAIM\tTYPE\tZONE\tCAPACITY\tPODS\tPER HOUR")
@@ -310,12 +310,12 @@ func (s *show) printClaims(n *scene) {
 	}
 	_ = table.Flush() // a builder takes everything
 	for line := range strings.Lines(text.String()) {
-		s.say("      %s", strings.TrimRight(line, "\n"))
+		s.printLine("      %s", strings.TrimRight(line, "\n"))
 	}
 }
 
-// control steers the emulated account.
-func (s *show) control(ctx context.Context, path, body string) error {
+// callControlAPI steers the emulated account.
+func (s *demoRun) callControlAPI(ctx context.Context, path, body string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.world.AWSEndpoint+"/_dovetail/"+path, strings.NewReader(body))
 	if err != nil {
 		return err

@@ -17,8 +17,8 @@ import (
 // What beside the requests of pending pods decides how large a node is and how many there are: DaemonSets, host
 // ports, minValues.
 
-// daemons makes a DaemonSet on the nodes of the test.
-func (f *flow) daemons(name, cpu string) {
+// createDaemonSet makes a DaemonSet on the nodes of the test.
+func (f *flow) createDaemonSet(name, cpu string) {
 	f.Helper()
 	labels := map[string]string{"app": name}
 	f.create(&appsv1.DaemonSet{
@@ -43,12 +43,12 @@ func (f *flow) daemons(name, cpu string) {
 // DaemonSet that is added later causes no node, and counts on the next one.
 func TestSC_24_DaemonSetsCountWhenANodeIsSized(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	f.daemons("agent", "1500m")
-	f.pool("", types("m5.large", "m5.xlarge", "m5.2xlarge"))
-	f.deploy("inflate", 1, requests("1", "1Gi")) // alone it would have an m5.large
-	f.running("inflate", 1)
-	f.running("agent", 1)
+	f := newFlow(t, disturbsNone)
+	f.createDaemonSet("agent", "1500m")
+	f.pool("", onlyTypes("m5.large", "m5.xlarge", "m5.2xlarge"))
+	f.deploy("inflate", 1, withRequests("1", "1Gi")) // alone it would have an m5.large
+	f.waitForRunningPods("inflate", 1)
+	f.waitForRunningPods("agent", 1)
 	first := f.ready(1)[0]
 	if got := first.Labels[corev1.LabelInstanceTypeStable]; got != "m5.xlarge" {
 		t.Errorf("pod and DaemonSet run on an %s, want m5.xlarge", got)
@@ -57,11 +57,11 @@ func TestSC_24_DaemonSetsCountWhenANodeIsSized(t *testing.T) {
 		t.Errorf("the claim asks for %s of cpu, want 2500m of pod and DaemonSet", got)
 	}
 
-	f.daemons("late", "1500m") // has no room beside the others
-	f.unschedulable(1)
-	f.deploy("more", 1, requests("2", "1Gi")) // beside one DaemonSet it would have an m5.xlarge
-	f.running("more", 1)
-	f.running("agent", 2)
+	f.createDaemonSet("late", "1500m") // has no room beside the others
+	f.waitForUnschedulable(1)
+	f.deploy("more", 1, withRequests("2", "1Gi")) // beside one DaemonSet it would have an m5.xlarge
+	f.waitForRunningPods("more", 1)
+	f.waitForRunningPods("agent", 2)
 	for _, c := range f.ready(2) {
 		if got := c.Labels[corev1.LabelInstanceTypeStable]; c.Name != first.Name && got != "m5.2xlarge" {
 			t.Errorf("pod and both DaemonSets run on an %s, want m5.2xlarge", got)
@@ -76,21 +76,21 @@ func TestSC_24_DaemonSetsCountWhenANodeIsSized(t *testing.T) {
 // one with another port, share these.
 func TestSC_25_PodsWithOneHostPortGetANodeEach(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	port := func(number int32, protocol corev1.Protocol) func(*corev1.PodTemplateSpec) {
 		return func(p *corev1.PodTemplateSpec) {
 			p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: number, HostPort: number, Protocol: protocol}}
 		}
 	}
-	small := requests("100m", "128Mi")
+	small := withRequests("100m", "128Mi")
 	f.deploy("web", 2, small, port(8080, corev1.ProtocolTCP))
 	f.deploy("other-protocol", 1, small, port(8080, corev1.ProtocolUDP))
 	f.deploy("other-port", 1, small, port(9090, corev1.ProtocolTCP))
-	f.unschedulable(4)
-	f.pool("", types("m5.xlarge"))
-	web := f.running("web", 2)
-	f.running("other-protocol", 1)
-	f.running("other-port", 1)
+	f.waitForUnschedulable(4)
+	f.pool("", onlyTypes("m5.xlarge"))
+	web := f.waitForRunningPods("web", 2)
+	f.waitForRunningPods("other-protocol", 1)
+	f.waitForRunningPods("other-port", 1)
 	f.ready(2)
 	if web[0].Spec.NodeName == web[1].Spec.NodeName {
 		t.Errorf("both pods with host port 8080 run on %s", web[0].Spec.NodeName)
@@ -100,10 +100,10 @@ func TestSC_25_PodsWithOneHostPortGetANodeEach(t *testing.T) {
 	}
 }
 
-// minimum gives a pool a requirement with minValues.
-func minimum(values int, key string, names ...string) func(*karpv1.NodePool) {
+// withMinValues gives a pool a requirement with minValues.
+func withMinValues(values int, key string, names ...string) func(*karpv1.NodePool) {
 	return func(p *karpv1.NodePool) {
-		require(key, corev1.NodeSelectorOpIn, names...)(p)
+		withRequirement(key, corev1.NodeSelectorOpIn, names...)(p)
 		list := p.Spec.Template.Spec.Requirements
 		list[slices.IndexFunc(list, func(r karpv1.Requirement) bool { return r.Key == key })].MinValues = &values
 	}
@@ -113,12 +113,12 @@ func minimum(values int, key string, names ...string) func(*karpv1.NodePool) {
 // and a pool that cannot have as many families as it requests says so and launches nothing.
 func TestSC_43_MinValuesAreStrict(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	f.pool("", minimum(3, awsv1.LabelInstanceFamily, "c5", "m5", "r5"))
-	few := f.pool("-few", types("m5.large"), minimum(2, awsv1.LabelInstanceFamily, "c5", "m5"))
+	f := newFlow(t, disturbsNone)
+	f.pool("", withMinValues(3, awsv1.LabelInstanceFamily, "c5", "m5", "r5"))
+	few := f.pool("-few", onlyTypes("m5.large"), withMinValues(2, awsv1.LabelInstanceFamily, "c5", "m5"))
 	f.deploy("inflate", 1)
-	f.deploy("waits", 1, selects(karpv1.LabelNodePool, few.Name))
-	f.running("inflate", 1)
+	f.deploy("waits", 1, withNodeSelector(karpv1.LabelNodePool, few.Name))
+	f.waitForRunningPods("inflate", 1)
 	claim := f.claims(f.name)[0]
 	if got := claim.Annotations[karpv1.AnnotationMinValuesRelaxed]; got != "false" {
 		t.Errorf("annotation %s is %q, want false", karpv1.AnnotationMinValuesRelaxed, got)

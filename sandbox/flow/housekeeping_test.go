@@ -15,7 +15,7 @@ import (
 	"github.com/dovetail-sh/dovetail/sandbox/fakenode"
 )
 
-func expires(after karpv1.Duration) func(*karpv1.NodePool) {
+func withExpireAfter(after karpv1.Duration) func(*karpv1.NodePool) {
 	return func(p *karpv1.NodePool) { p.Spec.Template.Spec.ExpireAfter = after }
 }
 
@@ -24,15 +24,15 @@ func expires(after karpv1.Duration) func(*karpv1.NodePool) {
 // that is too old. The pods run after each of them.
 func TestS_013_AllDutiesInOnePool(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	pool := f.pool("", types("c6i.large", "c6i.2xlarge"), spot, pace("100%", karpv1.ReasonEmpty, karpv1.ReasonUnderutilized), pace("0", karpv1.ReasonDrifted))
-	zone := selects(karpv1.LabelNodePool, f.name, corev1.LabelTopologyZone, "eu-west-1b")
+	f := newFlow(t, disturbsNone)
+	pool := f.pool("", onlyTypes("c6i.large", "c6i.2xlarge"), onlySpot, withBudget("100%", karpv1.ReasonEmpty, karpv1.ReasonUnderutilized), withBudget("0", karpv1.ReasonDrifted))
+	zone := withNodeSelector(karpv1.LabelNodePool, f.name, corev1.LabelTopologyZone, "eu-west-1b")
 
-	f.deploy("inflate", 1, zone, requests("500m", "512Mi"))
-	f.running("inflate", 1)
+	f.deploy("inflate", 1, zone, withRequests("500m", "512Mi"))
+	f.waitForRunningPods("inflate", 1)
 	small := f.ready(1)[0]
-	large := f.deploy("large", 1, zone, requests("6", "8Gi"))
-	f.running("large", 1)
+	large := f.deploy("large", 1, zone, withRequests("6", "8Gi"))
+	f.waitForRunningPods("large", 1)
 	list := f.ready(2)
 	if got := typesOf(list); !slices.Equal(got, []string{"c6i.2xlarge", "c6i.large"}) {
 		t.Errorf("the types are %v", got)
@@ -50,25 +50,25 @@ func TestS_013_AllDutiesInOnePool(t *testing.T) {
 	}
 
 	f.scale(large, 0)
-	f.running("large", 0)
-	f.become(pool, consolidates) // not before, or the pods would share the large node
+	f.waitForRunningPods("large", 0)
+	f.patchPool(pool, allowConsolidation) // not before, or the pods would share the large node
 	one := f.ready(1)[0]
 	if one.Name != small.Name {
 		t.Errorf("%s is left, want the small one", typesOf(f.claims()))
 	}
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 
-	f.become(pool, expires("1h"))
-	f.claim("shows that the change was seen", is(karpv1.ConditionDrifted))
-	f.interrupt(&one, "60s")
-	f.gone(&one)
-	f.running("inflate", 1)
+	f.patchPool(pool, withExpireAfter("1h"))
+	f.claim("shows that the change was seen", hasCondition(karpv1.ConditionDrifted))
+	f.sendSpotNotice(&one, "60s")
+	f.waitUntilGone(&one)
+	f.waitForRunningPods("inflate", 1)
 	old := f.ready(1)[0]
-	f.become(pool, expires(karpv1.Never))
+	f.patchPool(pool, withExpireAfter(karpv1.Never))
 
-	f.older(&old, 2*time.Hour)
-	f.gone(&old, later)
-	f.running("inflate", 1)
+	f.backdateCreation(&old, 2*time.Hour)
+	f.waitUntilGone(&old, later)
+	f.waitForRunningPods("inflate", 1)
 	if last := f.ready(1)[0]; last.Spec.ExpireAfter != karpv1.Never {
 		t.Errorf("the last node expires after %s", last.Spec.ExpireAfter)
 	}
@@ -78,22 +78,24 @@ func TestS_013_AllDutiesInOnePool(t *testing.T) {
 // needs another place, one node is launched for it; and there it runs once the budget lets it go.
 func TestFM_K05_OneReplacementForABlockedNode(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	pool := f.pool("", types("m5.large"), expires("1h"))
+	f := newFlow(t, disturbsNone)
+	pool := f.pool("", onlyTypes("m5.large"), withExpireAfter("1h"))
 	f.deploy("inflate", 1)
-	budget := f.budget("inflate", 0)
+	budget := f.createPodDisruptionBudget("inflate", 0)
 	patch(f, budget, func(b *policyv1.PodDisruptionBudget) { // one that could allow it, if there were more pods
 		b.Spec.MinAvailable, b.Spec.MaxUnavailable = new(intstr.FromInt32(1)), nil
 	})
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	old := f.ready(1)[0]
-	f.become(pool, expires(karpv1.Never), pace("0"))
-	f.older(&old, 2*time.Hour)
-	f.claim("expired", func(c *karpv1.NodeClaim) bool { return c.Name == old.Name && deleting(c) })
-	next := f.claim("replaces it", func(c *karpv1.NodeClaim) bool { return c.Name != old.Name && is(karpv1.ConditionInitialized)(c) })
+	f.patchPool(pool, withExpireAfter(karpv1.Never), withBudget("0"))
+	f.backdateCreation(&old, 2*time.Hour)
+	f.claim("expired", func(c *karpv1.NodeClaim) bool { return c.Name == old.Name && isDeleting(c) })
+	next := f.claim("replaces it", func(c *karpv1.NodeClaim) bool {
+		return c.Name != old.Name && hasCondition(karpv1.ConditionInitialized)(c)
+	})
 	for i := range 5 { // each pod that fits nowhere makes the controller plan anew
 		name := fmt.Sprintf("nowhere-%d", i)
-		f.deploy(name, 1, requests("40", "1Gi"))
+		f.deploy(name, 1, withRequests("40", "1Gi"))
 		f.event("Pod", name, "FailedScheduling", "")
 		claims := f.claims()
 		if len(claims) != 2 || !slices.ContainsFunc(claims, func(c karpv1.NodeClaim) bool { return c.Name == next.Name }) {
@@ -104,8 +106,8 @@ func TestFM_K05_OneReplacementForABlockedNode(t *testing.T) {
 		t.Errorf("the node that a pod holds is %s", state)
 	}
 	f.remove(budget)
-	f.gone(&old)
-	if pod := f.running("inflate", 1)[0]; pod.Spec.NodeName != next.Status.NodeName {
+	f.waitUntilGone(&old)
+	if pod := f.waitForRunningPods("inflate", 1)[0]; pod.Spec.NodeName != next.Status.NodeName {
 		t.Errorf("the pod runs on %s, not on %s, which was bought for it", pod.Spec.NodeName, next.Status.NodeName)
 	}
 	if n := len(f.allInstances()); n != 2 {
@@ -117,28 +119,28 @@ func TestFM_K05_OneReplacementForABlockedNode(t *testing.T) {
 // the old ones run on with their pods, and once it is mended the pool is brought up to date.
 func TestFM_K23_ReplacementsNeverJoin(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, disturbsNone)
 	const nodes, budget = 4, 2
-	pool := f.pool("", types("m5.large"), pace(fmt.Sprint(budget)))
+	pool := f.pool("", onlyTypes("m5.large"), withBudget(fmt.Sprint(budget)))
 	f.deploy("inflate", nodes)
-	pods := f.running("inflate", nodes)
+	pods := f.waitForRunningPods("inflate", nodes)
 	before := f.ready(nodes)
 	old := func(c *karpv1.NodeClaim) bool {
 		return slices.ContainsFunc(before, func(b karpv1.NodeClaim) bool { return b.UID == c.UID })
 	}
 	f.nodeFault(fakenode.Fault{NeverJoin: true})
-	f.become(pool, func(p *karpv1.NodePool) { p.Spec.Template.ObjectMeta.Labels = map[string]string{"image": "broken"} })
+	f.patchPool(pool, func(p *karpv1.NodePool) { p.Spec.Template.ObjectMeta.Labels = map[string]string{"image": "broken"} })
 
 	unharmed := func() (bool, string) {
 		claims := f.claims()
 		held, more, gone := 0, 0, 0
 		for i := range claims {
 			switch c := &claims[i]; {
-			case !old(c) && deleting(c): // given up
+			case !old(c) && isDeleting(c): // given up
 				gone++
 			case !old(c):
 				more++
-			case deleting(c):
+			case isDeleting(c):
 				return false, c.Name + " goes although nothing replaces it"
 			case condition.True(c.Status.Conditions, karpv1.ConditionDisruptionReason):
 				held++
@@ -151,10 +153,12 @@ func TestFM_K23_ReplacementsNeverJoin(t *testing.T) {
 		return len(claims)-more-gone == nodes && held <= budget && more <= budget && same, fmt.Sprintf("%d old nodes, %d held, %d new; pods as before: %v", len(claims)-more-gone, held, more, same)
 	}
 	for range 2 { // replacements that time out are given up, and others tried
-		next := f.claim("is bought instead", func(c *karpv1.NodeClaim) bool { return !old(c) && !deleting(c) && is(karpv1.ConditionLaunched)(c) })
-		f.stays(5*time.Second, "no more than the budget is in replacement", unharmed)
-		f.age(next, karpv1.ConditionRegistered, 16*time.Minute)
-		f.await(soon, next.Name+" is given up", func() (bool, string) {
+		next := f.claim("is bought instead", func(c *karpv1.NodeClaim) bool {
+			return !old(c) && !isDeleting(c) && hasCondition(karpv1.ConditionLaunched)(c)
+		})
+		f.checkStays(5*time.Second, "no more than the budget is in replacement", unharmed)
+		f.backdateCondition(next, karpv1.ConditionRegistered, 16*time.Minute)
+		f.waitUntil(soon, next.Name+" is given up", func() (bool, string) {
 			if ok, now := unharmed(); !ok {
 				t.Fatal(now)
 			}

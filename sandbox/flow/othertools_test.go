@@ -25,8 +25,8 @@ import (
 
 // Group N of the failure modes, as far as others have a hand in the nodes.
 
-// account is how a person with the SDK sees the emulated account. The key is not that of the controller.
-func (f *flow) account() aws.Config {
+// awsConfigOfUser is how a person with the SDK sees the emulated account. The key is not that of the controller.
+func (f *flow) awsConfigOfUser() aws.Config {
 	return aws.Config{
 		Region: world.Region, BaseEndpoint: new(f.world.AWSEndpoint),
 		Credentials: credentials.NewStaticCredentialsProvider("AKIAPERSON", "sandbox", ""),
@@ -45,7 +45,7 @@ spec:
   kubelet: {flags: ["--node-labels=eks.amazonaws.com/nodegroup=%s-group,eks.amazonaws.com/capacityType=ON_DEMAND,flow=%s"]}
 `, world.Cluster, f.name, f.name)
 	tag := func(key, value string) ec2types.Tag { return ec2types.Tag{Key: &key, Value: &value} }
-	client := ec2.NewFromConfig(f.account())
+	client := ec2.NewFromConfig(f.awsConfigOfUser())
 	out, err := client.RunInstances(f.Context(), &ec2.RunInstancesInput{
 		ImageId: &like.ImageID, SubnetId: &like.SubnetID, InstanceType: ec2types.InstanceType(instanceType), MinCount: new(int32(1)), MaxCount: new(int32(1)),
 		IamInstanceProfile: &ec2types.IamInstanceProfileSpecification{Name: &like.Profile},
@@ -66,7 +66,7 @@ spec:
 		}
 		f.remove(node)
 	})
-	f.await(soon, "the node of the group is ready", func() (bool, string) {
+	f.waitUntil(soon, "the node of the group is ready", func() (bool, string) {
 		if err := f.kube.Get(f.Context(), keyOf(node), node); err != nil {
 			return false, err.Error() + f.world.Nodes.Why(*instance.InstanceId)
 		}
@@ -81,12 +81,12 @@ spec:
 // taint it, delete it or want anything of it, also when it is empty.
 func TestFM_N10_ANodeGroupBesideUs(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	pool := f.pool("", types("m5.large"), func(p *karpv1.NodePool) { p.Spec.Template.ObjectMeta.Labels = map[string]string{"flow": f.name} })
-	d := f.deploy("inflate", 1, selects("flow", f.name))
-	f.running("inflate", 1)
+	f := newFlow(t, disturbsNone)
+	pool := f.pool("", onlyTypes("m5.large"), func(p *karpv1.NodePool) { p.Spec.Template.ObjectMeta.Labels = map[string]string{"flow": f.name} })
+	d := f.deploy("inflate", 1, withNodeSelector("flow", f.name))
+	f.waitForRunningPods("inflate", 1)
 	ours := f.ready(1)[0]
-	theirs := f.nodeGroup(f.instances()[0], "m5.2xlarge")
+	theirs := f.nodeGroup(f.liveInstances()[0], "m5.2xlarge")
 	untouched := func() {
 		f.Helper()
 		now := &corev1.Node{}
@@ -103,7 +103,7 @@ func TestFM_N10_ANodeGroupBesideUs(t *testing.T) {
 	}
 
 	f.scale(d, 3)
-	for _, p := range f.running("inflate", 3) {
+	for _, p := range f.waitForRunningPods("inflate", 3) {
 		if p.Spec.NodeName != theirs.Name && p.Spec.NodeName != ours.Status.NodeName {
 			t.Errorf("%s runs on %s", p.Name, p.Spec.NodeName)
 		}
@@ -111,17 +111,17 @@ func TestFM_N10_ANodeGroupBesideUs(t *testing.T) {
 	if n := len(f.allInstances()); n != 1 {
 		t.Errorf("%d instances, although the group has room", n)
 	}
-	f.become(pool, consolidates) // all pods fit the node of the group
-	f.gone(&ours, later)
-	for _, p := range f.running("inflate", 3) {
+	f.patchPool(pool, allowConsolidation) // all pods fit the node of the group
+	f.waitUntilGone(&ours, later)
+	for _, p := range f.waitForRunningPods("inflate", 3) {
 		if p.Spec.NodeName != theirs.Name {
 			t.Errorf("%s runs on %s, not on the node of the group", p.Name, p.Spec.NodeName)
 		}
 	}
 	untouched()
 	f.scale(d, 0)
-	f.running("inflate", 0)
-	f.stays(10*time.Second, "the empty node of the group", func() (bool, string) { untouched(); return true, "" })
+	f.waitForRunningPods("inflate", 0)
+	f.checkStays(10*time.Second, "the empty node of the group", func() (bool, string) { untouched(); return true, "" })
 	if n := len(f.allInstances()); n != 1 {
 		t.Errorf("%d instances were launched", n)
 	}
@@ -132,26 +132,26 @@ func TestFM_N10_ANodeGroupBesideUs(t *testing.T) {
 func TestFM_N12_AUserCordonsANode(t *testing.T) {
 	t.Parallel()
 	for name, ends := range map[string]func(*flow, *karpv1.NodePool, *appsv1.Deployment){
-		"its pods move to the other node": func(f *flow, p *karpv1.NodePool, _ *appsv1.Deployment) { f.become(p, consolidates) },
+		"its pods move to the other node": func(f *flow, p *karpv1.NodePool, _ *appsv1.Deployment) { f.patchPool(p, allowConsolidation) },
 		"it is empty": func(f *flow, p *karpv1.NodePool, d *appsv1.Deployment) {
-			f.become(p, emptyAfter("1s"))
+			f.patchPool(p, emptyAfter("1s"))
 			f.scale(d, 0)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFlow(t, calm)
-			pool := f.pool("", types("m5.xlarge"))
-			first := f.deploy("first", 1, requests("500m", "512Mi"))
-			f.running("first", 1)
+			f := newFlow(t, disturbsNone)
+			pool := f.pool("", onlyTypes("m5.xlarge"))
+			first := f.deploy("first", 1, withRequests("500m", "512Mi"))
+			f.waitForRunningPods("first", 1)
 			cordoned := f.ready(1)[0]
 			node := f.nodeOf(&cordoned)
 			patch(f, node, func(n *corev1.Node) { n.Spec.Unschedulable = true })
-			f.deploy("second", 1, requests("500m", "512Mi"))
-			f.running("second", 1)
+			f.deploy("second", 1, withRequests("500m", "512Mi"))
+			f.waitForRunningPods("second", 1)
 			other := f.ready(2)
 			ends(f, pool, first)
-			f.await(later, "the node goes, cordoned to the end", func() (bool, string) {
+			f.waitUntil(later, "the node goes, cordoned to the end", func() (bool, string) {
 				now := &corev1.Node{}
 				err := f.kube.Get(t.Context(), keyOf(node), now)
 				if err == nil && !now.Spec.Unschedulable {
@@ -159,12 +159,12 @@ func TestFM_N12_AUserCordonsANode(t *testing.T) {
 				}
 				return apierrors.IsNotFound(err), "it is there"
 			})
-			f.gone(&cordoned)
+			f.waitUntilGone(&cordoned)
 			left := f.ready(1)[0]
 			if !slices.ContainsFunc(other, func(c karpv1.NodeClaim) bool { return c.UID == left.UID }) {
 				t.Errorf("%s was bought; the pods fit the node that was there", left.Name)
 			}
-			f.running("second", 1)
+			f.waitForRunningPods("second", 1)
 		})
 	}
 }

@@ -23,11 +23,11 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// ec2Start is where the clock of every lab stands.
+// ec2Start is where the clock of every environment starts.
 var ec2Start = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// ec2Lab is an emulator behind HTTP with a clock that only moves when told, and the real client.
-type ec2Lab struct {
+// ec2Env is an emulator behind HTTP with a clock that only moves when told, and the real client.
+type ec2Env struct {
 	*testing.T
 	emu    *Emulator
 	clock  *Clock
@@ -36,35 +36,35 @@ type ec2Lab struct {
 	sdk    aws.Config
 }
 
-func newEC2Lab(t *testing.T) *ec2Lab {
+func newEC2Env(t *testing.T) *ec2Env {
 	t.Helper()
 	return newEC2LabWith(t, NewClock(func() time.Time { return ec2Start }, 0))
 }
 
-// newEC2LabWith is a lab with a clock that the test moves.
-func newEC2LabWith(t *testing.T, clock *Clock) *ec2Lab {
+// newEC2LabWith is an environment with a clock that the test moves.
+func newEC2LabWith(t *testing.T, clock *Clock) *ec2Env {
 	t.Helper()
 	emu := New(Options{Clock: clock, Seed: 1, Fixture: Fixture{
 		Account: "111122223333", Region: "eu-west-1", Cluster: "sandbox", KubernetesVersion: "1.34", Queue: "Karpenter-sandbox",
 		Zones: []Zone{{Name: "eu-west-1a", ID: "euw1-az1"}, {Name: "eu-west-1b", ID: "euw1-az2"}, {Name: "eu-west-1c", ID: "euw1-az3"}},
 	}})
-	lab := &ec2Lab{T: t, emu: emu, clock: clock, server: httptest.NewServer(emu)}
-	t.Cleanup(lab.server.Close)
-	lab.sdk = aws.Config{
-		Region: "eu-west-1", BaseEndpoint: &lab.server.URL, Credentials: credentials.NewStaticCredentialsProvider("AKIATEST", "secret", ""),
+	env := &ec2Env{T: t, emu: emu, clock: clock, server: httptest.NewServer(emu)}
+	t.Cleanup(env.server.Close)
+	env.sdk = aws.Config{
+		Region: "eu-west-1", BaseEndpoint: &env.server.URL, Credentials: credentials.NewStaticCredentialsProvider("AKIATEST", "secret", ""),
 		Retryer: func() aws.Retryer {
 			return retry.NewStandard(func(o *retry.StandardOptions) {
 				o.Backoff = retry.BackoffDelayerFunc(func(int, error) (time.Duration, error) { return 0, nil })
 			})
 		},
 	}
-	lab.ec2 = ec2.NewFromConfig(lab.sdk)
-	lab.profile("nodes")
-	return lab
+	env.ec2 = ec2.NewFromConfig(env.sdk)
+	env.createProfile("nodes")
+	return env
 }
 
-// profile makes an instance profile that can be used.
-func (l *ec2Lab) profile(name string) {
+// createProfile makes an instance profile that can be used.
+func (l *ec2Env) createProfile(name string) {
 	l.Helper()
 	client := iam.NewFromConfig(l.sdk)
 	if _, err := client.CreateInstanceProfile(l.Context(), &iam.CreateInstanceProfileInput{InstanceProfileName: &name}); err != nil {
@@ -76,8 +76,8 @@ func (l *ec2Lab) profile(name string) {
 	}
 }
 
-// control calls the control API and returns the answer.
-func (l *ec2Lab) control(method, path, body string) string {
+// callControlAPI calls the control API and returns the answer.
+func (l *ec2Env) callControlAPI(method, path, body string) string {
 	l.Helper()
 	status, answer := l.tryControl(method, path, body)
 	if status != http.StatusOK {
@@ -86,7 +86,7 @@ func (l *ec2Lab) control(method, path, body string) string {
 	return answer
 }
 
-func (l *ec2Lab) tryControl(method, path, body string) (int, string) {
+func (l *ec2Env) tryControl(method, path, body string) (int, string) {
 	l.Helper()
 	request, err := http.NewRequestWithContext(l.Context(), method, l.server.URL+controlPrefix+path, strings.NewReader(body))
 	if err != nil {
@@ -104,14 +104,14 @@ func (l *ec2Lab) tryControl(method, path, body string) (int, string) {
 	return response.StatusCode, string(answer)
 }
 
-// advance moves the time.
-func (l *ec2Lab) advance(d time.Duration) {
+// advanceClock moves the time.
+func (l *ec2Env) advanceClock(d time.Duration) {
 	l.Helper()
-	l.control(http.MethodPut, "time", `{"advance":"`+d.String()+`"}`)
+	l.callControlAPI(http.MethodPut, "time", `{"advance":"`+d.String()+`"}`)
 }
 
 // events takes all events from the queue.
-func (l *ec2Lab) events() []map[string]any {
+func (l *ec2Env) events() []map[string]any {
 	l.Helper()
 	client := sqs.NewFromConfig(l.sdk)
 	url, err := client.GetQueueUrl(l.Context(), &sqs.GetQueueUrlInput{QueueName: aws.String("Karpenter-sandbox")})
@@ -140,16 +140,16 @@ func (l *ec2Lab) events() []map[string]any {
 	}
 }
 
-// image is the image of AL2023 for an architecture.
-func image(arch string) string {
+// imageOfArch is the image of AL2023 for an architecture.
+func imageOfArch(arch string) string {
 	return imageIDFor("/aws/service/eks/optimized-ami/1.34/amazon-linux-2023/" + arch + "/standard/recommended/image_id")
 }
 
-// template makes a launch template as the controller does.
-func (l *ec2Lab) template(name string, change func(*types.RequestLaunchTemplateData)) {
+// createTemplate makes a launch template as the controller does.
+func (l *ec2Env) createTemplate(name string, change func(*types.RequestLaunchTemplateData)) {
 	l.Helper()
 	data := &types.RequestLaunchTemplateData{
-		ImageId: aws.String(image("x86_64")), UserData: aws.String(base64.StdEncoding.EncodeToString([]byte("#!/bin/bash\necho hello"))),
+		ImageId: aws.String(imageOfArch("x86_64")), UserData: aws.String(base64.StdEncoding.EncodeToString([]byte("#!/bin/bash\necho hello"))),
 		IamInstanceProfile: &types.LaunchTemplateIamInstanceProfileSpecificationRequest{Name: aws.String("nodes")},
 		NetworkInterfaces: []types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest{
 			{DeviceIndex: aws.Int32(0), Groups: []string{stableID("sg-", "nodes")}},
@@ -173,8 +173,8 @@ func (l *ec2Lab) template(name string, change func(*types.RequestLaunchTemplateD
 // subnet is the subnet of a zone such as a.
 func subnet(zone string) string { return stableID("subnet-", "private/eu-west-1"+zone) }
 
-// offer is an override: an instance type in a zone such as m5.large/a, with a priority after @.
-func offer(text string) types.FleetLaunchTemplateOverridesRequest {
+// parseOverride is an override: an instance type in a zone such as m5.large/a, with a priority after @.
+func parseOverride(text string) types.FleetLaunchTemplateOverridesRequest {
 	text, priority, prioritised := strings.Cut(text, "@")
 	name, zone, _ := strings.Cut(text, "/")
 	o := types.FleetLaunchTemplateOverridesRequest{
@@ -201,13 +201,13 @@ func fleetInput(market types.DefaultTargetCapacityType, count int32, offers ...s
 		}}},
 	}
 	for _, text := range offers {
-		in.LaunchTemplateConfigs[0].Overrides = append(in.LaunchTemplateConfigs[0].Overrides, offer(text))
+		in.LaunchTemplateConfigs[0].Overrides = append(in.LaunchTemplateConfigs[0].Overrides, parseOverride(text))
 	}
 	return in
 }
 
-// fleet launches and fails the test on an error of the call.
-func (l *ec2Lab) fleet(in *ec2.CreateFleetInput) *ec2.CreateFleetOutput {
+// createFleet launches and fails the test on an error of the call.
+func (l *ec2Env) createFleet(in *ec2.CreateFleetInput) *ec2.CreateFleetOutput {
 	l.Helper()
 	out, err := l.ec2.CreateFleet(l.Context(), in)
 	if err != nil {
@@ -217,9 +217,9 @@ func (l *ec2Lab) fleet(in *ec2.CreateFleetInput) *ec2.CreateFleetOutput {
 }
 
 // launch makes one instance of the template "t".
-func (l *ec2Lab) launch(market types.DefaultTargetCapacityType, offers ...string) string {
+func (l *ec2Env) launch(market types.DefaultTargetCapacityType, offers ...string) string {
 	l.Helper()
-	ids := fleetIDs(l.fleet(fleetInput(market, 1, offers...)))
+	ids := fleetIDs(l.createFleet(fleetInput(market, 1, offers...)))
 	if len(ids) != 1 {
 		l.Fatalf("launched %v, want one instance", ids)
 	}
@@ -260,7 +260,7 @@ func apiCode(err error) string {
 }
 
 // describe returns an instance.
-func (l *ec2Lab) describe(id string) types.Instance {
+func (l *ec2Env) describe(id string) types.Instance {
 	l.Helper()
 	out, err := l.ec2.DescribeInstances(l.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{id}})
 	if err != nil {
@@ -269,7 +269,7 @@ func (l *ec2Lab) describe(id string) types.Instance {
 	return out.Reservations[0].Instances[0]
 }
 
-func (l *ec2Lab) wantState(id string, want types.InstanceStateName) {
+func (l *ec2Env) wantState(id string, want types.InstanceStateName) {
 	l.Helper()
 	if got := l.describe(id).State.Name; got != want {
 		l.Errorf("%s is %s, want %s", id, got, want)
@@ -282,7 +282,7 @@ func ec2FilterOf(name string, values ...string) []types.Filter {
 
 func sorted(list []string) []string { return slices.Sorted(slices.Values(list)) }
 
-func compact(text string) string {
+func compactXML(text string) string {
 	var b bytes.Buffer
 	if json.Compact(&b, []byte(text)) != nil {
 		return text

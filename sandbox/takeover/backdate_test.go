@@ -10,9 +10,9 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 )
 
-// older makes pools, classes and claims older than they are, where they are stored: every time in them is set back, that
+// backdateObjects makes pools, classes and claims older than they are, where they are stored: every time in them is set back, that
 // of their creation, of their conditions and of the last pod that came or went.
-func older(t *testing.T, by time.Duration) {
+func backdateObjects(t *testing.T, by time.Duration) {
 	t.Helper()
 	var keys []string
 	for _, p := range list(t, &karpv1.NodePoolList{}).Items {

@@ -41,8 +41,8 @@ func (f *flow) read(path, token string) (status int, text string) {
 	return resp.StatusCode, string(body)
 }
 
-// counted adds up the values of a metric for the pools of the test, of those with all the labels.
-func (f *flow) counted(name string, labels ...string) float64 {
+// sumMetric adds up the values of a metric for the pools of the test, of those with all the labels.
+func (f *flow) sumMetric(name string, labels ...string) float64 {
 	f.Helper()
 	_, text := f.read("/metrics", "")
 	sum := 0.0
@@ -61,8 +61,8 @@ func (f *flow) counted(name string, labels ...string) float64 {
 	return sum
 }
 
-// token makes a service account and returns a token of it.
-func (f *flow) token(name string) string {
+// createToken makes a service account and returns a token of it.
+func (f *flow) createToken(name string) string {
 	f.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: f.namespace}}
 	f.create(account)
@@ -93,13 +93,13 @@ func (f *flow) mayReadDecisions(account string) {
 // tainted and deleted, and the log says so in this order.
 func TestDecisions_AreServedToAuthorizedUsers(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
-	f.pool("", types("m5.large"), emptyAfter("1s"))
+	f := newFlow(t, disturbsNone)
+	f.pool("", onlyTypes("m5.large"), emptyAfter("1s"))
 	d := f.deploy("inflate", 1)
-	f.running("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
 	claim := f.ready(1)[0]
 	f.scale(d, 0)
-	f.gone(&claim)
+	f.waitUntilGone(&claim)
 	f.inOrder(claim.Status.NodeName, "disrupting node(s)", "tainted node", "deleted node")
 
 	path := journal.Path + "?kind=command&node=" + claim.Status.NodeName
@@ -110,7 +110,7 @@ func TestDecisions_AreServedToAuthorizedUsers(t *testing.T) {
 	}{
 		{"nobody", "", http.StatusUnauthorized, "a bearer token of this cluster is needed"},
 		{"somebody with a token that was made up", "made-up", http.StatusUnauthorized, "does not know the token"},
-		{"an account without the right", f.token("stranger"), http.StatusForbidden, "verb get on nonResourceURLs " + journal.Path},
+		{"an account without the right", f.createToken("stranger"), http.StatusForbidden, "verb get on nonResourceURLs " + journal.Path},
 	} {
 		status, text := f.read(path, row.token)
 		if status != row.status || !strings.Contains(text, row.says) || strings.Contains(text, claim.Name) {
@@ -118,10 +118,10 @@ func TestDecisions_AreServedToAuthorizedUsers(t *testing.T) {
 		}
 	}
 
-	token := f.token("reader")
+	token := f.createToken("reader")
 	f.mayReadDecisions("reader")
 	var text string
-	f.await(soon, "the account may read", func() (bool, string) { // a no is believed for ten seconds
+	f.waitUntil(soon, "the account may read", func() (bool, string) { // a no is believed for ten seconds
 		var status int
 		status, text = f.read(path, token)
 		return status == http.StatusOK, fmt.Sprintf("%d %s", status, text)

@@ -31,8 +31,8 @@ type fleet struct {
 	shape string  // differs when a node came or went
 }
 
-// fleet reads the claims.
-func (s *stage) fleet(ctx context.Context) (fleet, error) {
+// readFleet reads the claims.
+func (s *stage) readFleet(ctx context.Context) (fleet, error) {
 	resource, err := s.world.Kube.Of(nodeClaim, "")
 	if err != nil {
 		return fleet{}, err
@@ -78,10 +78,10 @@ func hasCondition(c *unstructured.Unstructured, kind string) bool {
 	})
 }
 
-// used is the share of the cores that pods request.
-func (s *stage) used(f fleet) float64 {
+// usedShare is the share of the cores that pods request.
+func (s *stage) usedShare(f fleet) float64 {
 	asked := 0.0
-	for _, w := range shrinkWork(s.scaled(shrinkPods)) {
+	for _, w := range shrinkWork(s.scaledCount(shrinkPods)) {
 		quantity := resource.MustParse(w.cpu)
 		asked += quantity.AsApproximateFloat64() * max(1, math.Floor(float64(w.replicas)*shrinkStay))
 	}
@@ -103,8 +103,8 @@ type sums struct{ before, after, bound float64 }
 
 const disrupting = "disrupting node(s)"
 
-// commands reads the log of the controller.
-func commands(file string) ([]command, error) {
+// readCommands reads the log of the controller.
+func readCommands(file string) ([]command, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
@@ -137,8 +137,8 @@ func commandsIn(text []byte) []command {
 	return all
 }
 
-// waves is how often commands were begun together. Those of one decision say the same of what it is worth.
-func waves(list []command) int {
+// countCommandWaves is how often commands were begun together. Those of one decision say the same of what it is worth.
+func countCommandWaves(list []command) int {
 	n := 0
 	for i := range list {
 		if i == 0 || list[i].sums != list[i-1].sums {
@@ -152,14 +152,14 @@ func waves(list []command) int {
 func wavesTo(list []command, price float64) int {
 	for i := range list {
 		if after := list[i].sums.after; after > 0 && after <= price {
-			return waves(list[:i+1])
+			return countCommandWaves(list[:i+1])
 		}
 	}
-	return waves(list)
+	return countCommandWaves(list)
 }
 
-// kinds says how many nodes went and came, by reason and decision.
-func kinds(list []command) []string {
+// countByKind says how many nodes went and came, by reason and decision.
+func countByKind(list []command) []string {
 	type sum struct{ commands, nodes, created int }
 	sums := map[string]sum{}
 	for _, c := range list {
@@ -181,9 +181,9 @@ type histogram struct {
 
 const decisionMetric = "karpenter_voluntary_disruption_decision_evaluation_duration_seconds"
 
-// decisions asks the controller how long it took to decide.
-func (s *stage) decisions(ctx context.Context) (histogram, error) {
-	text, err := fetch(ctx, http.MethodGet, s.served+"/metrics", nil)
+// decisionDurations asks the controller how long it took to decide.
+func (s *stage) decisionDurations(ctx context.Context) (histogram, error) {
+	text, err := fetchURL(ctx, http.MethodGet, s.served+"/metrics", nil)
 	if err != nil {
 		return histogram{}, err
 	}
@@ -217,8 +217,8 @@ func histogramIn(text, name string) histogram {
 	return h
 }
 
-// since is what was added to an earlier one.
-func (h histogram) since(earlier histogram) histogram {
+// minusEarlier is what was added to an earlier one.
+func (h histogram) minusEarlier(earlier histogram) histogram {
 	d := histogram{count: h.count - earlier.count, sum: h.sum - earlier.sum, buckets: map[float64]float64{}}
 	for most, n := range h.buckets {
 		d.buckets[most] = n - earlier.buckets[most]
@@ -226,8 +226,8 @@ func (h histogram) since(earlier histogram) histogram {
 	return d
 }
 
-// longest is the smallest bucket that holds everything.
-func (h histogram) longest() float64 {
+// largestBucket is the smallest bucket that holds everything.
+func (h histogram) largestBucket() float64 {
 	for _, most := range slices.Sorted(maps.Keys(h.buckets)) {
 		if h.buckets[most] >= h.count {
 			return most
@@ -236,4 +236,4 @@ func (h histogram) longest() float64 {
 	return 0
 }
 
-func (h histogram) mean() float64 { return h.sum / max(h.count, 1) }
+func (h histogram) meanSeconds() float64 { return h.sum / max(h.count, 1) }

@@ -13,16 +13,16 @@ import (
 // spreadLimit is how many instances a spread placement group takes per zone.
 const spreadLimit = 7
 
-// room says why a pool cannot take one more instance, or nil. It finds the reservation and the address
+// checkPoolCapacity says why a pool cannot take one more instance, or nil. It finds the reservation and the address
 // that the instance would get.
-func (e *Emulator) room(c *call, p *launchPool) error {
+func (e *Emulator) checkPoolCapacity(c *call, p *launchPool) error {
 	p.reservation, p.address = nil, ""
 	if err := e.findReservation(c, p); err != nil {
 		return err
 	}
 	for _, ice := range e.ec2().ICE {
 		if ice.Remaining <= 0 && ice.matches(p.capacityType(), p.instanceType, p.zone) {
-			return ice.refusal(p)
+			return ice.insufficientCapacityError(p)
 		}
 	}
 	if err := e.checkQuota(p); err != nil {
@@ -31,7 +31,7 @@ func (e *Emulator) room(c *call, p *launchPool) error {
 	if p.placement != nil && p.placement.Strategy == "spread" {
 		inside := 0
 		for _, i := range e.ec2().Instances {
-			if i.alive() && i.Placement == p.placement.ID && i.Zone == p.zone {
+			if i.holdsResources() && i.Placement == p.placement.ID && i.Zone == p.zone {
 				inside++
 			}
 		}
@@ -47,8 +47,8 @@ func (e *Emulator) room(c *call, p *launchPool) error {
 	return nil
 }
 
-// refusal is why a pool that ran out cannot serve.
-func (ice *ICEPool) refusal(p *launchPool) error {
+// insufficientCapacityError is why a pool that ran out cannot serve.
+func (ice *ICEPool) insufficientCapacityError(p *launchPool) error {
 	usual := fmt.Sprintf("We currently do not have sufficient %s capacity in the Availability Zone you requested (%s).", p.instanceType, p.zone)
 	return &wire.Error{Code: cmp.Or(ice.Code, "InsufficientInstanceCapacity"), Message: cmp.Or(ice.Message, usual)}
 }
@@ -71,7 +71,7 @@ func (e *Emulator) checkQuota(p *launchPool) error {
 	}
 	used := p.info.VCPU
 	for _, i := range e.ec2().Instances {
-		if i.alive() && (i.CapacityType == capacitySpot) == spot {
+		if i.holdsResources() && (i.CapacityType == capacitySpot) == spot {
 			used += i.VCPU
 		}
 	}
@@ -92,7 +92,7 @@ func (e *Emulator) checkFleets() error {
 	}
 	fleets := map[string]bool{}
 	for _, i := range e.ec2().Instances {
-		if i.alive() && i.Fleet != "" {
+		if i.holdsResources() && i.Fleet != "" {
 			fleets[i.Fleet] = true
 		}
 	}
@@ -165,14 +165,14 @@ func (e *Emulator) findAddress(s *Subnet) (string, bool) {
 	}
 	first, free := at(0), true
 	for _, i := range e.ec2().Instances {
-		free = free && (i.PrivateIP != first || i.Subnet != s.ID || !i.alive())
+		free = free && (i.PrivateIP != first || i.Subnet != s.ID || !i.holdsResources())
 	}
 	if free { // nearly always, and much cheaper than the map
 		return first, true
 	}
 	taken := map[string]bool{}
 	for _, i := range e.ec2().Instances {
-		if i.Subnet == s.ID && i.alive() {
+		if i.Subnet == s.ID && i.holdsResources() {
 			taken[i.PrivateIP] = true
 		}
 	}

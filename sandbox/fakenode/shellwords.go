@@ -28,18 +28,18 @@ func shellStatements(text string) ([][]string, error) {
 		switch {
 		case c == '\\':
 			if s.at < len(s.text) && s.text[s.at] != '\n' {
-				s.put(s.text[s.at])
+				s.putByte(s.text[s.at])
 			}
 			s.at++
 		case c == '\'' || c == '"':
-			if !s.quoted(c, '\\', c == '"', false) {
+			if !s.readQuoted(c, '\\', c == '"', false) {
 				return s.statements, errQuote
 			}
 		case c == '#' && !s.inWord:
 			s.skipLine()
 		case c == '<' && strings.HasPrefix(s.text[s.at:], "<") && !strings.HasPrefix(s.text[s.at:], "<<"):
 			s.at++
-			delimiters = append(delimiters, s.delimiter())
+			delimiters = append(delimiters, s.readDelimiter())
 		case c == '\n':
 			s.endStatement()
 			s.skipHereDocuments(delimiters)
@@ -49,7 +49,7 @@ func shellStatements(text string) ([][]string, error) {
 		case c == ' ' || c == '\t':
 			s.endWord()
 		default:
-			s.put(c)
+			s.putByte(c)
 		}
 	}
 	s.endStatement()
@@ -65,11 +65,11 @@ func powershellStatements(text string) ([][]string, error) {
 		switch {
 		case c == '`':
 			if s.at < len(s.text) && s.text[s.at] != '\n' {
-				s.put(s.text[s.at])
+				s.putByte(s.text[s.at])
 			}
 			s.at++
 		case c == '\'' || c == '"':
-			if !s.quoted(c, '`', c == '"', true) {
+			if !s.readQuoted(c, '`', c == '"', true) {
 				return s.statements, errQuote
 			}
 		case c == '#' && !s.inWord:
@@ -79,27 +79,27 @@ func powershellStatements(text string) ([][]string, error) {
 		case c == ' ' || c == '\t':
 			s.endWord()
 		default:
-			s.put(c)
+			s.putByte(c)
 		}
 	}
 	s.endStatement()
 	return s.statements, nil
 }
 
-func (s *scanner) put(c byte) {
+func (s *scanner) putByte(c byte) {
 	s.word.WriteByte(c)
 	s.inWord = true
 }
 
-// quoted reads up to the closing quote and says whether there is one.
-func (s *scanner) quoted(quote, escape byte, escapes, doubled bool) bool {
+// readQuoted reads up to the closing quote and says whether there is one.
+func (s *scanner) readQuoted(quote, escape byte, escapes, doubled bool) bool {
 	s.inWord = true
 	for s.at < len(s.text) {
 		c := s.text[s.at]
 		s.at++
 		switch {
 		case c == quote && doubled && s.at < len(s.text) && s.text[s.at] == quote:
-			s.put(quote)
+			s.putByte(quote)
 			s.at++
 		case c == quote:
 			return true
@@ -110,11 +110,11 @@ func (s *scanner) quoted(quote, escape byte, escapes, doubled bool) bool {
 				continue
 			}
 			if escape == '\\' && !strings.ContainsRune("\\\"$`", rune(next)) {
-				s.put(escape)
+				s.putByte(escape)
 			}
-			s.put(next)
+			s.putByte(next)
 		default:
-			s.put(c)
+			s.putByte(c)
 		}
 	}
 	return false
@@ -144,8 +144,8 @@ func (s *scanner) skipLine() {
 	}
 }
 
-// delimiter reads the word that ends a here-document.
-func (s *scanner) delimiter() string {
+// readDelimiter reads the word that ends a here-document.
+func (s *scanner) readDelimiter() string {
 	rest := strings.TrimLeft(strings.TrimPrefix(s.text[s.at:], "-"), " \t")
 	end := strings.IndexAny(rest, " \t\n;&|<>)")
 	if end < 0 {

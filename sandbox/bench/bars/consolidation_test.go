@@ -32,13 +32,13 @@ panic: of somebody else
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(command{}, sums{})); diff != "" {
 		t.Error(diff)
 	}
-	if n := waves(got); n != 3 {
+	if n := countCommandWaves(got); n != 3 {
 		t.Errorf("%d waves, want 3", n)
 	}
 	if enough, never := wavesTo(got, 8), wavesTo(got, 7); enough != 2 || never != 3 {
 		t.Errorf("%d waves until it costs 8, and %d that do not bring it to 7", enough, never)
 	}
-	if text := strings.Join(kinds(got), "; "); text != "empty delete 1 (3 nodes, 0 new); underutilized delete 2 (3 nodes, 0 new); underutilized replace 1 (2 nodes, 1 new)" {
+	if text := strings.Join(countByKind(got), "; "); text != "empty delete 1 (3 nodes, 0 new); underutilized delete 2 (3 nodes, 0 new); underutilized replace 1 (2 nodes, 1 new)" {
 		t.Error(text)
 	}
 }
@@ -83,11 +83,11 @@ took_seconds_sum{reason="drifted"} 0.5
 took_seconds_count{reason="drifted"} 1
 took_seconds_later_sum 7
 `
-	h := histogramIn(after, "took_seconds").since(histogramIn(before, "took_seconds"))
-	if h.count != 3 || h.longest() != 1 || h.mean() < 0.19 || h.mean() > 0.21 {
-		t.Errorf("%v decisions, at most %v, on average %v; want 3, 1, 0.2", h.count, h.longest(), h.mean())
+	h := histogramIn(after, "took_seconds").minusEarlier(histogramIn(before, "took_seconds"))
+	if h.count != 3 || h.largestBucket() != 1 || h.meanSeconds() < 0.19 || h.meanSeconds() > 0.21 {
+		t.Errorf("%v decisions, at most %v, on average %v; want 3, 1, 0.2", h.count, h.largestBucket(), h.meanSeconds())
 	}
-	if none := histogramIn("", "took_seconds"); none.longest() != 0 || none.mean() != 0 {
+	if none := histogramIn("", "took_seconds"); none.largestBucket() != 0 || none.meanSeconds() != 0 {
 		t.Errorf("nothing took %v", none)
 	}
 }

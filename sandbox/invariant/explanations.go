@@ -24,7 +24,7 @@ func (c *Checker) eventSeen(at time.Time, kind Kind, e *eventsv1.Event) {
 		about = e.Regarding.Kind + " " + e.Regarding.Namespace + "/" + e.Regarding.Name
 	}
 	c.events[about] = true
-	c.note(at, about, "event "+e.Reason+": "+e.Note)
+	c.recordHistory(at, about, "event "+e.Reason+": "+e.Note)
 }
 
 // checkVisible is G13 for what shows in objects: a pod that waits for a place, a claim that does not
@@ -33,45 +33,45 @@ func (c *Checker) eventSeen(at time.Time, kind Kind, e *eventsv1.Event) {
 // the events of its life until then explain nothing.
 func (c *Checker) checkVisible(at time.Time) {
 	stuck := func(object, pool, namespace, what string, holds bool) {
-		if lasts := c.lasts(at, "stuck "+object, holds); lasts > c.options.Limits.Visible {
-			c.silent(at, lasts, Violation{Object: object, Pool: pool, Namespace: namespace, What: what})
+		if lasts := c.heldFor(at, "stuck "+object, holds); lasts > c.options.Limits.Visible {
+			c.reportSilent(at, lasts, Violation{Object: object, Pool: pool, Namespace: namespace, What: what})
 		}
 	}
 	for _, p := range c.pods {
 		object := podObject(p.Pod)
-		stuck(object, "", p.Namespace, "it waits for a place", p.gone.IsZero() && needsPlace(p.Pod) && schedulable(p) && !c.events[object])
+		stuck(object, "", p.Namespace, "it waits for a place", p.gone.IsZero() && needsPlace(p.Pod) && isSchedulable(p) && !c.events[object])
 	}
 	for name, n := range c.claims {
 		object := claimObject(name)
 		silent := !c.events[object] && !c.events[nodeObject(n.Status.NodeName)]
 		if n.DeletionTimestamp != nil {
-			if lasts := c.lasts(at, "held "+object, c.untold(n)); lasts > c.options.Limits.Told {
-				c.silent(at, lasts, Violation{Object: object, Pool: poolOf(n.NodeClaim), What: "pods hold it, none of them is named in condition Drained"})
+			if lasts := c.heldFor(at, "held "+object, c.blockersUnnamed(n)); lasts > c.options.Limits.Explained {
+				c.reportSilent(at, lasts, Violation{Object: object, Pool: poolOf(n.NodeClaim), What: "pods hold it, none of them is named in condition Drained"})
 			}
-			stuck(object, poolOf(n.NodeClaim), "", "it is going", !explained(n.Status.Conditions, karpv1.ConditionDrained, karpv1.ConditionVolumesDetached, karpv1.ConditionInstanceTerminating))
+			stuck(object, poolOf(n.NodeClaim), "", "it is going", !hasExplanation(n.Status.Conditions, karpv1.ConditionDrained, karpv1.ConditionVolumesDetached, karpv1.ConditionInstanceTerminating))
 			continue
 		}
 		open := !condition.True(n.Status.Conditions, karpv1.ConditionInitialized)
 		stuck(object, poolOf(n.NodeClaim), "", "it is not ready",
-			open && silent && !explained(n.Status.Conditions, karpv1.ConditionLaunched, karpv1.ConditionRegistered, karpv1.ConditionInitialized))
+			open && silent && !hasExplanation(n.Status.Conditions, karpv1.ConditionLaunched, karpv1.ConditionRegistered, karpv1.ConditionInitialized))
 	}
 	for name, p := range c.pools {
 		open := !condition.True(p.Status.Conditions, karpv1.ConditionReady)
 		stuck("NodePool "+name, name, "", "it is not ready",
-			open && !explained(p.Status.Conditions, karpv1.ConditionValidationSucceeded, karpv1.ConditionNodeClassReady))
+			open && !hasExplanation(p.Status.Conditions, karpv1.ConditionValidationSucceeded, karpv1.ConditionNodeClassReady))
 	}
 }
 
-// silent reports something that is stuck and does not say why.
-func (c *Checker) silent(at time.Time, lasts time.Duration, v Violation) {
+// reportSilent reports something that is stuck and does not say why.
+func (c *Checker) reportSilent(at time.Time, lasts time.Duration, v Violation) {
 	v.Rule, v.At = G13, at
 	v.What = fmt.Sprintf("%s for %s, and nothing says why", v.What, lasts.Round(time.Second))
-	c.report(v)
+	c.reportViolation(v)
 }
 
-// untold says whether pods hold a claim that drains and the condition names none of those that are there or
+// blockersUnnamed says whether pods hold a claim that drains and the condition names none of those that are there or
 // were a moment ago. Pods that end by themselves hold nothing up.
-func (c *Checker) untold(n *claim) bool {
+func (c *Checker) blockersUnnamed(n *claim) bool {
 	drained := condition.Find(n.Status.Conditions, karpv1.ConditionDrained)
 	if drained == nil || drained.Status != metav1.ConditionUnknown {
 		return false
@@ -84,18 +84,18 @@ func (c *Checker) untold(n *claim) bool {
 		if strings.Contains(drained.Message, p.Namespace+"/"+p.Name) {
 			return false
 		}
-		held = held || p.gone.IsZero() && drainable(p.Pod)
+		held = held || p.gone.IsZero() && isDrainable(p.Pod)
 	}
 	return held
 }
 
-// schedulable leaves out pods of other schedulers, which nobody here looks at.
-func schedulable(p *pod) bool {
+// isSchedulable leaves out pods of other schedulers, which nobody here looks at.
+func isSchedulable(p *pod) bool {
 	return p.Spec.SchedulerName == "" || p.Spec.SchedulerName == "default-scheduler"
 }
 
-// explained says whether a condition that is not True gives a reason that says more than to wait.
-func explained(list []metav1.Condition, kinds ...string) bool {
+// hasExplanation says whether a condition that is not True gives a reason that says more than to wait.
+func hasExplanation(list []metav1.Condition, kinds ...string) bool {
 	return slices.ContainsFunc(kinds, func(kind string) bool {
 		found := condition.Find(list, kind)
 		return found != nil && found.Reason != "" && found.Reason != "AwaitingReconciliation" &&
@@ -103,8 +103,8 @@ func explained(list []metav1.Condition, kinds ...string) bool {
 	})
 }
 
-// forget drops what can not matter any more.
-func (c *Checker) forget(at time.Time) {
+// dropOldState drops what can not matter any more.
+func (c *Checker) dropOldState(at time.Time) {
 	const remembered = time.Minute
 	for uid, p := range c.pods {
 		if !p.gone.IsZero() && at.Sub(p.gone) > remembered {

@@ -47,13 +47,13 @@ func TestS_129_EveryActionIsMissedByName(t *testing.T) {
 			if miss.class == nil {
 				miss.class = func(*awsv1.EC2NodeClass) {}
 			}
-			s := &sights{estate: newEstate(t, miss.class)}
+			s := &observations{classEnv: newEstate(t, miss.class)}
 			if miss.before != nil {
 				miss.before(s)
 			}
-			s.revoke(use.Action)
+			s.revokeAction(use.Action)
 			miss.then(s)
-			seen := s.all()
+			seen := s.allObservations()
 			if !strings.Contains(seen, use.Action) {
 				t.Errorf("%s is not named:\n%s", use.Action, seen)
 			}
@@ -72,35 +72,35 @@ func TestS_129_EveryActionIsMissedByName(t *testing.T) {
 // miss is how an action is missed.
 type miss struct {
 	class  func(*awsv1.EC2NodeClass)
-	before func(*sights) // while the policies are whole
-	then   func(*sights) // without the action
-	flow   []string      // words that only a whole controller shows: TestS_129_AnInstanceThatMayNotBeTerminated
+	before func(*observations) // while the policies are whole
+	then   func(*observations) // without the action
+	flow   []string            // words that only a whole controller shows: TestS_129_AnInstanceThatMayNotBeTerminated
 }
 
-// sights are what people can see: conditions, events, and errors, which are logged.
-type sights struct {
-	*estate
+// observations are what people can see: conditions, events, and errors, which are logged.
+type observations struct {
+	*classEnv
 	mu    sync.Mutex
 	lines []string
 }
 
-func (s *sights) note(format string, a ...any) {
+func (s *observations) recordObservation(format string, a ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lines = append(s.lines, fmt.Sprintf(format, a...))
 }
 
-func (s *sights) all() string {
-	s.estate.mu.Lock()
-	s.note("events %s", strings.Join(s.texts, "; "))
-	s.estate.mu.Unlock()
+func (s *observations) allObservations() string {
+	s.classEnv.mu.Lock()
+	s.recordObservation("events %s", strings.Join(s.texts, "; "))
+	s.classEnv.mu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strings.Join(s.lines, "\n")
 }
 
-// revoke takes an action out of the policies of the controller, and leaves all else as it is.
-func (s *sights) revoke(action string) {
+// revokeAction takes an action out of the policies of the controller, and leaves all else as it is.
+func (s *observations) revokeAction(action string) {
 	s.Helper()
 	client := iam.NewFromConfig(s.person)
 	values := guide.Values{Partition: "aws", Region: region, AccountID: "111122223333", ClusterName: cluster, NodeRoleName: nodeRole, QueueName: queue}
@@ -168,56 +168,56 @@ func withoutActionIn(t *testing.T, document, action string) (less string, had bo
 	return string(text), had
 }
 
-// look reconciles the class some times, and notes the errors, which a manager logs.
-func (s *sights) look() {
+// reconcileClass reconciles the class some times, and notes the errors, which a manager logs.
+func (s *observations) reconcileClass() {
 	s.Helper()
 	for range 3 {
-		s.advance(2 * time.Minute)
+		s.advanceClock(2 * time.Minute)
 		if _, err := s.classes.Reconcile(s.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "default"}}); err != nil {
-			s.note("log: Reconciler error: %v", err)
+			s.recordObservation("log: Reconciler error: %v", err)
 		}
 	}
-	for _, c := range s.stands().Status.Conditions {
-		s.note("EC2NodeClass %s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message)
+	for _, c := range s.storedClass().Status.Conditions {
+		s.recordObservation("EC2NodeClass %s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message)
 	}
 }
 
-func (s *sights) failed(what string, err error) {
+func (s *observations) recordFailure(what string, err error) {
 	s.Helper()
 	if err == nil {
 		s.Errorf("%s works", what)
 		return
 	}
-	s.note("log: %s: %v", what, err)
+	s.recordObservation("log: %s: %v", what, err)
 	if e := asError(err); e != nil {
-		s.note("reason %s", e.Reason)
+		s.recordObservation("reason %s", e.Reason)
 	}
 }
 
-// removed deletes the class as a user does.
-func (s *sights) removed() {
+// deleteClass deletes the class as a user does.
+func (s *observations) deleteClass() {
 	s.Helper()
-	if err := s.kube.Delete(s.Context(), s.stands()); err != nil {
+	if err := s.kube.Delete(s.Context(), s.storedClass()); err != nil {
 		s.Fatal(err)
 	}
-	s.look()
-	if finalizers := s.stands().Finalizers; !slices.Contains(finalizers, awsv1.FinalizerTermination) {
+	s.reconcileClass()
+	if finalizers := s.storedClass().Finalizers; !slices.Contains(finalizers, awsv1.FinalizerTermination) {
 		s.Errorf("the class goes, with finalizers %v", finalizers)
 	}
 }
 
-// starts notes why a process does not start.
-func (s *sights) starts(settings ...func(*config.AWS)) {
+// recordStart notes why a process does not start.
+func (s *observations) recordStart(settings ...func(*config.AWS)) {
 	s.Helper()
 	if _, err := s.startWith(settings...); err != nil {
-		s.note("the controller ends: %v", err)
+		s.recordObservation("the controller ends: %v", err)
 		return
 	}
 	s.Error("the controller starts")
 }
 
 // apiServer is a client of an API server that only tells its version.
-func (s *sights) apiServer() discovery.ServerVersionInterface {
+func (s *observations) apiServer() discovery.ServerVersionInterface {
 	s.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -231,81 +231,81 @@ func (s *sights) apiServer() discovery.ServerVersionInterface {
 	return client
 }
 
-// logged runs something that never ends until a line of its log has the text.
-func (s *sights) logged(text string, start func(context.Context) error) {
+// waitForLog runs something that never ends until a line of its log has the text.
+func (s *observations) waitForLog(text string, start func(context.Context) error) {
 	s.Helper()
 	said := &lines{}
-	ctx, cancel := context.WithCancel(log.IntoContext(s.Context(), said.logger()))
+	ctx, cancel := context.WithCancel(log.IntoContext(s.Context(), said.newLogger()))
 	var running sync.WaitGroup
 	running.Go(func() { _ = start(ctx) })
-	s.eventually("a line about "+text, func() bool { return said.count(text) > 0 })
+	s.waitUntil("a line about "+text, func() bool { return said.count(text) > 0 })
 	cancel()
 	running.Wait()
 	for _, line := range said.list {
-		s.note("log: %s", line)
+		s.recordObservation("log: %s", line)
 	}
 }
 
 // withoutAction says for each action how it is missed.
 func withoutAction() map[string]miss {
-	reconciled, deleted := miss{then: (*sights).look}, miss{before: func(s *sights) { s.reconcile() }, then: (*sights).removed}
+	reconciled, deleted := miss{then: (*observations).reconcileClass}, miss{before: func(s *observations) { s.reconcile() }, then: (*observations).deleteClass}
 	list := map[string]miss{
-		"ec2:CreateFleet": {then: func(s *sights) {
-			s.look()
-			_, err := s.buy(claim("one", of("m5.large", "on-demand")))
-			s.failed("launch", err)
+		"ec2:CreateFleet": {then: func(s *observations) {
+			s.reconcileClass()
+			_, err := s.launchClaim(claim("one", needsOf("m5.large", "on-demand")))
+			s.recordFailure("launch", err)
 		}},
 		"ec2:DeleteLaunchTemplate": {
-			before: func(s *sights) {
+			before: func(s *observations) {
 				s.reconcile()
-				s.mustBuy(claim("one", of("m5.large", "on-demand")))
+				s.mustLaunchClaim(claim("one", needsOf("m5.large", "on-demand")))
 			},
-			then: (*sights).removed,
+			then: (*observations).deleteClass,
 		},
-		"iam:PassRole": {then: func(s *sights) {
-			s.look()
+		"iam:PassRole": {then: func(s *observations) {
+			s.reconcileClass()
 			s.ensureProfile("handmade")
-			s.edit(func(c *awsv1.EC2NodeClass) { c.Spec.Role, c.Spec.InstanceProfile = "", new("handmade") })
-			s.look()
+			s.editClass(func(c *awsv1.EC2NodeClass) { c.Spec.Role, c.Spec.InstanceProfile = "", new("handmade") })
+			s.reconcileClass()
 		}},
 		"iam:RemoveRoleFromInstanceProfile": deleted,
 		"iam:DeleteInstanceProfile":         deleted,
-		"iam:ListInstanceProfiles": {before: deleted.before, then: func(s *sights) {
-			s.failed("collect instance profiles", s.profiles().Collect(s.Context(), s.kube))
-			s.removed()
+		"iam:ListInstanceProfiles": {before: deleted.before, then: func(s *observations) {
+			s.recordFailure("collect instance profiles", s.newProfiles().Collect(s.Context(), s.kube))
+			s.deleteClass()
 		}},
-		"iam:GetInstanceProfile": {before: deleted.before, then: func(s *sights) {
-			s.advance(time.Hour) // what is known of a profile is old by then
-			s.look()
-			s.removed()
+		"iam:GetInstanceProfile": {before: deleted.before, then: func(s *observations) {
+			s.advanceClock(time.Hour) // what is known of a profile is old by then
+			s.reconcileClass()
+			s.deleteClass()
 		}},
-		"eks:DescribeCluster": {then: func(s *sights) {
-			s.starts()
+		"eks:DescribeCluster": {then: func(s *observations) {
+			s.recordStart()
 			s.restartWith(func(o *eks.Options) {
 				o.Settings.ClusterEndpoint, o.Settings.EKSControlPlane, o.Server = "https://127.0.0.1:6443", false, s.apiServer()
 			})
 			s.classes.Cluster = s.facts
-			s.look()
+			s.reconcileClass()
 		}},
 		"ec2:DescribeCapacityReservations": {class: func(c *awsv1.EC2NodeClass) {
 			c.Spec.CapacityReservationSelectorTerms = []awsv1.CapacityReservationSelectorTerm{{Tags: awsv1.Tags{"team": "a"}}}
-		}, then: (*sights).look},
+		}, then: (*observations).reconcileClass},
 		"ec2:DescribePlacementGroups": {class: func(c *awsv1.EC2NodeClass) {
 			c.Spec.PlacementGroupSelector = &awsv1.PlacementGroupSelector{Name: "sandbox"}
-		}, then: (*sights).look},
-		"ec2:DescribeLaunchTemplates": {then: func(s *sights) {
-			s.logged("load launch templates", s.Start)
-			s.look()
+		}, then: (*observations).reconcileClass},
+		"ec2:DescribeLaunchTemplates": {then: func(s *observations) {
+			s.waitForLog("load launch templates", s.Start)
+			s.reconcileClass()
 		}},
-		"ec2:DescribeInstanceStatus": {then: func(s *sights) {
-			statuses := &interrupt.Statuses{EC2: ec2.NewFromConfig(s.sdk), Actor: s.actor(registered()), Metrics: s.metrics, Now: s.now}
-			s.logged("DescribeInstanceStatus", statuses.Start)
+		"ec2:DescribeInstanceStatus": {then: func(s *observations) {
+			statuses := &interrupt.Statuses{EC2: ec2.NewFromConfig(s.sdk), Actor: s.newActor(registryOf()), Metrics: s.metrics, Now: s.currentTime}
+			s.waitForLog("DescribeInstanceStatus", statuses.Start)
 		}},
-		"ssm:GetParameter": {then: func(s *sights) {
-			s.classes.Resolve = s.discoverer() // of a process that knows nothing yet
-			s.look()
+		"ssm:GetParameter": {then: func(s *observations) {
+			s.classes.Resolve = s.newDiscoverer() // of a process that knows nothing yet
+			s.reconcileClass()
 		}},
-		"arc-zonal-shift:GetManagedResource": {then: func(s *sights) { s.starts(func(a *config.AWS) { a.ZonalShift = true }) }},
+		"arc-zonal-shift:GetManagedResource": {then: func(s *observations) { s.recordStart(func(a *config.AWS) { a.ZonalShift = true }) }},
 	}
 	for _, action := range []string{
 		"ec2:RunInstances", "ec2:CreateLaunchTemplate", "ec2:CreateTags", "iam:CreateInstanceProfile", "iam:TagInstanceProfile", "iam:AddRoleToInstanceProfile",
@@ -315,18 +315,18 @@ func withoutAction() map[string]miss {
 	}
 	for _, action := range []string{"sqs:DeleteMessage", "sqs:GetQueueUrl", "sqs:ReceiveMessage"} {
 		list[action] = miss{
-			before: func(s *sights) { s.post("message", `{"queue":"`+queue+`","body":"{}"}`) },
-			then: func(s *sights) {
-				q := &interrupt.Queue{Name: queue, SQS: sqs.NewFromConfig(s.sdk), Actor: s.actor(registered()), Instances: s.inventory(), Cluster: cluster, Metrics: s.metrics, Now: s.now}
-				s.logged("AccessDenied", q.Start)
+			before: func(s *observations) { s.post("message", `{"queue":"`+queue+`","body":"{}"}`) },
+			then: func(s *observations) {
+				q := &interrupt.Queue{Name: queue, SQS: sqs.NewFromConfig(s.sdk), Actor: s.newActor(registryOf()), Instances: s.newInventory(), Cluster: cluster, Metrics: s.metrics, Now: s.currentTime}
+				s.waitForLog("AccessDenied", q.Start)
 			},
 		}
 	}
 	for _, action := range []string{"ec2:DescribeSpotPriceHistory", "pricing:GetProducts"} {
-		list[action] = miss{then: func(s *sights) { s.failed("prices", s.prices(false).Refresh(s.Context())) }}
+		list[action] = miss{then: func(s *observations) { s.recordFailure("prices", s.prices(false).Refresh(s.Context())) }}
 	}
 	for _, action := range []string{"ec2:DescribeInstanceTypeOfferings", "ec2:DescribeInstanceTypes"} {
-		list[action] = miss{then: func(s *sights) { s.starts() }}
+		list[action] = miss{then: func(s *observations) { s.recordStart() }}
 	}
 	maps.Copy(list, withoutActionOnInstances())
 	return list
@@ -334,31 +334,31 @@ func withoutAction() map[string]miss {
 
 // withoutActionOnInstances is withoutAction for what is done with an instance that runs.
 func withoutActionOnInstances() map[string]miss {
-	bought := func(then func(s *sights, c cloud.Provider, one *karpv1.NodeClaim), flow ...string) miss {
+	bought := func(then func(s *observations, c cloud.Provider, one *karpv1.NodeClaim), flow ...string) miss {
 		var c cloud.Provider
 		var one *karpv1.NodeClaim
 		return miss{
-			before: func(s *sights) {
-				c, one = s.ready(), s.stored(claim("one", of("m5.large", "on-demand")))
-				one = s.written(one, launched(s.T, c, one))
-				s.advance(time.Minute)
+			before: func(s *observations) {
+				c, one = s.ready(), s.createClaim(claim("one", needsOf("m5.large", "on-demand")))
+				one = s.writeLaunchResult(one, mustLaunch(s.T, c, one))
+				s.advanceClock(time.Minute)
 			},
-			then: func(s *sights) { then(s, c, one) },
+			then: func(s *observations) { then(s, c, one) },
 			flow: flow,
 		}
 	}
 	return map[string]miss{
-		"ec2:TerminateInstances": bought(func(s *sights, c cloud.Provider, one *karpv1.NodeClaim) {
-			s.failed("terminate", c.Terminate(s.Context(), cloud.ID(one.Status.ProviderID)))
+		"ec2:TerminateInstances": bought(func(s *observations, c cloud.Provider, one *karpv1.NodeClaim) {
+			s.recordFailure("terminate", c.Terminate(s.Context(), cloud.ID(one.Status.ProviderID)))
 		}, "InstanceTerminating=Unknown", "Unauthorized"),
-		"ec2:RebootInstances": bought(func(s *sights, c cloud.Provider, one *karpv1.NodeClaim) {
-			s.failed("reboot", c.Reboot(s.Context(), one, "op"))
+		"ec2:RebootInstances": bought(func(s *observations, c cloud.Provider, one *karpv1.NodeClaim) {
+			s.recordFailure("reboot", c.Reboot(s.Context(), one, "op"))
 		}),
-		"ec2:DescribeInstances": bought(func(s *sights, c cloud.Provider, one *karpv1.NodeClaim) {
+		"ec2:DescribeInstances": bought(func(s *observations, c cloud.Provider, one *karpv1.NodeClaim) {
 			_, err := c.List(s.Context())
-			s.failed("list instances", err)
+			s.recordFailure("list instances", err)
 			_, err = c.Find(s.Context(), cloud.ID(one.Status.ProviderID))
-			s.failed("find an instance", err)
+			s.recordFailure("find an instance", err)
 		}),
 	}
 }

@@ -38,7 +38,7 @@ func shrinkTypes() []string {
 // shrinkNeeds leaves consolidation to its defaults: consolidateAfter of the pool says when nodes may go.
 func shrinkNeeds(o Options) setting {
 	return setting{
-		speed: 1, quick: true, large: true, metrics: true, addresses: o.scaled(shrinkPods), manifests: nodeClass() + pool{types: shrinkTypes()}.manifest(),
+		speed: 1, quick: true, large: true, metrics: true, addresses: o.scaledCount(shrinkPods), manifests: nodeClass() + pool{types: shrinkTypes()}.poolManifest(),
 		flags: []string{fmt.Sprintf("--memory-limit=%d", installMemory)},
 	}
 }
@@ -64,26 +64,26 @@ type descent struct {
 	api, aws      []exchange
 }
 
-// shrink fills a cluster, takes most of its pods away, and lets it be consolidated.
-func shrink(ctx context.Context, s *stage, r *Result) error {
-	if err := s.fill(ctx); err != nil {
+// measureConsolidation fills a cluster, takes most of its pods away, and lets it be consolidated.
+func measureConsolidation(ctx context.Context, s *stage, r *Result) error {
+	if err := s.fillNodes(ctx); err != nil {
 		return err
 	}
-	d, err := s.descend(ctx)
+	d, err := s.consolidateUntilQuiet(ctx)
 	if err != nil {
 		return err
 	}
-	d.report(r)
-	return s.profile(ctx, "heap", "heap")
+	d.reportConsolidation(r)
+	return s.saveProfile(ctx, "heap", "heap")
 }
 
-// fill leaves every node with few of its pods.
-func (s *stage) fill(ctx context.Context) error {
-	list := shrinkWork(s.scaled(shrinkPods))
+// fillNodes leaves every node with few of its pods.
+func (s *stage) fillNodes(ctx context.Context) error {
+	list := shrinkWork(s.scaledCount(shrinkPods))
 	if err := s.deploy(ctx, list...); err != nil {
 		return err
 	}
-	if err := s.allRun(ctx, s.scaled(shrinkPods)); err != nil {
+	if err := s.allRun(ctx, s.scaledCount(shrinkPods)); err != nil {
 		return err
 	}
 	left := 0
@@ -95,44 +95,44 @@ func (s *stage) fill(ctx context.Context) error {
 			return err
 		}
 	}
-	return s.await(ctx, "pods gone", func() (string, bool, error) {
-		return fmt.Sprintf("%d pods, %d are to stay", s.pods.total(), left), s.pods.total() == left && s.pods.count(phaseRunning) == left, nil
+	return s.waitUntil(ctx, "pods gone", func() (string, bool, error) {
+		return fmt.Sprintf("%d pods, %d are to stay", s.pods.countPods(), left), s.pods.countPods() == left && s.pods.count(phaseRunning) == left, nil
 	})
 }
 
-// descend lets the pool be consolidated, and follows it until nothing changes any more.
-func (s *stage) descend(ctx context.Context) (d descent, err error) {
-	if d.before, err = s.fleet(ctx); err != nil {
+// consolidateUntilQuiet lets the pool be consolidated, and follows it until nothing changes any more.
+func (s *stage) consolidateUntilQuiet(ctx context.Context) (d descent, err error) {
+	if d.before, err = s.readFleet(ctx); err != nil {
 		return d, err
 	}
-	s.say("%d pods on %d nodes for $%.2f/h, %.0f %% used; may shrink now, %d %% at a time", s.pods.total(), d.before.nodes, d.before.price, 100*s.used(d.before), shrinkBudget)
-	start := s.traffic.now()
-	if d.began, err = s.use(); err != nil {
+	s.logProgress("%d pods on %d nodes for $%.2f/h, %.0f %% used; may shrink now, %d %% at a time", s.pods.countPods(), d.before.nodes, d.before.price, 100*s.usedShare(d.before), shrinkBudget)
+	start := s.traffic.markNow()
+	if d.began, err = s.controllerUsage(); err != nil {
 		return d, err
 	}
-	counted, err := s.decisions(ctx)
+	counted, err := s.decisionDurations(ctx)
 	if err != nil {
 		return d, err
 	}
-	if err := s.allow(ctx); err != nil {
+	if err := s.allowConsolidation(ctx); err != nil {
 		return d, err
 	}
 	if err := s.toRest(ctx, &d); err != nil {
 		return d, err
 	}
-	s.say("%d nodes for $%.2f/h, %.0f %% used", d.after.nodes, d.after.price, 100*s.used(d.after))
-	d.api, d.aws = s.traffic.since(start)
-	now, err := s.decisions(ctx)
+	s.logProgress("%d nodes for $%.2f/h, %.0f %% used", d.after.nodes, d.after.price, 100*s.usedShare(d.after))
+	d.api, d.aws = s.traffic.exchangesSince(start)
+	now, err := s.decisionDurations(ctx)
 	if err != nil {
 		return d, err
 	}
-	d.decisions = now.since(counted)
-	d.commands, err = commands(s.controller.Log)
+	d.decisions = now.minusEarlier(counted)
+	d.commands, err = readCommands(s.controller.Log)
 	return d, err
 }
 
-// allow patches the pool.
-func (s *stage) allow(ctx context.Context) error {
+// allowConsolidation patches the pool.
+func (s *stage) allowConsolidation(ctx context.Context) error {
 	resource, err := s.world.Kube.Of(nodePool, "")
 	if err != nil {
 		return err
@@ -146,17 +146,17 @@ func (s *stage) allow(ctx context.Context) error {
 func (s *stage) toRest(ctx context.Context, d *descent) error {
 	var last string
 	var looked time.Time
-	pods := s.pods.total()
-	return s.await(ctx, "the cluster at rest", func() (state string, done bool, err error) {
+	pods := s.pods.countPods()
+	return s.waitUntil(ctx, "the cluster at rest", func() (state string, done bool, err error) {
 		if time.Since(looked) >= sampling {
 			looked = time.Now()
-			now, err := s.fleet(ctx)
+			now, err := s.readFleet(ctx)
 			if err != nil {
 				return "", false, err
 			}
 			if now.shape != last || now.going > 0 {
 				last = now.shape
-				if d.ended, err = s.use(); err != nil {
+				if d.ended, err = s.controllerUsage(); err != nil {
 					return "", false, err
 				}
 			}
@@ -167,8 +167,8 @@ func (s *stage) toRest(ctx context.Context, d *descent) error {
 	})
 }
 
-// report adds all figures.
-func (d *descent) report(r *Result) {
+// reportConsolidation adds all figures.
+func (d *descent) reportConsolidation(r *Result) {
 	took := d.ended.at.Sub(d.began.at)
 	pods, bound := 0, 0.0
 	for _, c := range d.commands {
@@ -183,23 +183,23 @@ func (d *descent) report(r *Result) {
 	r.add("cost after", d.after.price, unitPrice)
 	r.add("  no cluster for these pods costs less than", bound, unitPrice)
 	r.add("until the last node had gone", took.Seconds(), unitSeconds)
-	r.add("waves", float64(waves(d.commands)), unitCount)
+	r.add("waves", float64(countCommandWaves(d.commands)), unitCount)
 	r.add("  until 95 % was saved of what is saved in the end", float64(wavesTo(d.commands, d.after.price+mostlyLeft*(d.before.price-d.after.price))), unitCount)
 	r.add("  the fewest that the budget allows", float64(fewestWaves(d.before.nodes, d.after.nodes)), unitCount)
 	r.add("  commands in them", float64(len(d.commands)), unitCount)
-	r.bar("nodes going at the same time, most (without those whose instance ends)", float64(d.most), unitCount, math.Ceil(float64(d.before.nodes)*shrinkBudget/100))
+	r.addLimit("nodes going at the same time, most (without those whose instance ends)", float64(d.most), unitCount, math.Ceil(float64(d.before.nodes)*shrinkBudget/100))
 	r.add("decisions", d.decisions.count, unitCount)
-	r.bar("  the longest took at most", d.decisions.longest(), unitSeconds, shrinkDecision.Seconds())
-	r.add("  on average", d.decisions.mean(), unitSeconds)
+	r.addLimit("  the longest took at most", d.decisions.largestBucket(), unitSeconds, shrinkDecision.Seconds())
+	r.add("  on average", d.decisions.meanSeconds(), unitSeconds)
 	r.add("pods that moved, as planned", float64(pods), unitCount)
-	r.add("  evictions", float64(len(of(d.api, evictPod))), unitCount)
-	r.bar("CPU of the controller meanwhile", millicores(d.began, d.ended), unitMillicores, shrinkCPU)
-	r.bar("memory, peak since the start", float64(d.ended.peak), unitBytes, shrinkMemory)
+	r.add("  evictions", float64(len(exchangesOfKind(d.api, evictPod))), unitCount)
+	r.addLimit("CPU of the controller meanwhile", averageMillicores(d.began, d.ended), unitMillicores, shrinkCPU)
+	r.addLimit("memory, peak since the start", float64(d.ended.peak), unitBytes, shrinkMemory)
 	r.add("  at the end", float64(d.ended.rss), unitBytes)
 	r.add("requests to the API server", float64(len(d.api)), unitCount)
 	r.add("calls of AWS", float64(len(d.aws)), unitCount)
-	r.API, r.AWS = tally(d.api), tally(d.aws)
-	r.Notes = append(r.Notes, "by decision: "+strings.Join(kinds(d.commands), ", "))
+	r.API, r.AWS = countExchanges(d.api), countExchanges(d.aws)
+	r.Notes = append(r.Notes, "by decision: "+strings.Join(countByKind(d.commands), ", "))
 }
 
 // fewestWaves is how many times the budget must be used up to get from so many nodes to so many.

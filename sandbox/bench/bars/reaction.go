@@ -22,8 +22,8 @@ const (
 // meanwhile.
 func promptNeeds(Options) setting { return setting{speed: 1, manifests: plainPools(1)} }
 
-// families are launched one for each sample, so that no sample knows what an earlier one learned.
-func families() []string {
+// instanceFamilies are launched one for each sample, so that no sample knows what an earlier one learned.
+func instanceFamilies() []string {
 	return []string{"m5", "c5", "r5", "m6i", "c6i", "r6i", "m7i", "c7i", "r7i", "m6a", "c6a", "r6a"}
 }
 
@@ -34,17 +34,17 @@ type sample struct {
 	fleets []exchange // that were requested
 }
 
-// try makes one pod that needs a node of a family, and returns when so many fleets were requested.
-func (s *stage) try(ctx context.Context, family string, fleets int) (sample, error) {
-	before, is := s.traffic.now(), sample{}
+// measureSample makes one pod that needs a node of a family, and returns when so many fleets were requested.
+func (s *stage) measureSample(ctx context.Context, family string, fleets int) (sample, error) {
+	before, is := s.traffic.markNow(), sample{}
 	pod := work{name: "bench-" + family, replicas: 1, cpu: "1", memory: "1Gi", team: -1, selector: map[string]string{"karpenter.k8s.aws/instance-family": family}}
 	if err := s.deploy(ctx, pod); err != nil {
 		return is, err
 	}
-	err := s.await(ctx, "a machine of family "+family, func() (string, bool, error) {
-		api, aws := s.traffic.since(before)
-		claims := of(api, createClaim)
-		is.fleets = of(aws, createFleet)
+	err := s.waitUntil(ctx, "a machine of family "+family, func() (string, bool, error) {
+		api, aws := s.traffic.exchangesSince(before)
+		claims := exchangesOfKind(api, createClaim)
+		is.fleets = exchangesOfKind(aws, createFleet)
 		if len(claims) > 0 {
 			is.claim = claims[0]
 		}
@@ -67,15 +67,15 @@ func (s *stage) try(ctx context.Context, family string, fleets int) (sample, err
 	return is, nil
 }
 
-// reaction measures the way from the condition of a pod to its claim.
-func reaction(ctx context.Context, s *stage, r *Result) error {
+// measureReaction measures the way from the condition of a pod to its claim.
+func measureReaction(ctx context.Context, s *stage, r *Result) error {
 	var total, solved, rest []float64
-	for _, family := range families()[:s.Samples] {
-		is, err := s.try(ctx, family, 1)
+	for _, family := range instanceFamilies()[:s.Samples] {
+		is, err := s.measureSample(ctx, family, 1)
 		if err != nil {
 			return err
 		}
-		planned, err := passes(s.controller.Log)
+		planned, err := readPasses(s.controller.Log)
 		if err != nil {
 			return err
 		}
@@ -89,11 +89,11 @@ func reaction(ctx context.Context, s *stage, r *Result) error {
 		rest = append(rest, (took - batchIdle - solve).Seconds())
 	}
 	r.add("pods, one after the other", float64(len(total)), unitCount)
-	r.add("from Unschedulable to the NodeClaim, median", median(total), unitSeconds)
+	r.add("from Unschedulable to the NodeClaim, median", medianOf(total), unitSeconds)
 	r.add("  the same, longest", slices.Max(total), unitSeconds)
 	r.add("  of it the batch window", batchIdle.Seconds(), unitSeconds)
-	r.add("  of it planning, median", median(solved), unitSeconds)
-	r.bar("  of it the rest, median", median(rest), unitSeconds, restBar.Seconds())
+	r.add("  of it planning, median", medianOf(solved), unitSeconds)
+	r.addLimit("  of it the rest, median", medianOf(rest), unitSeconds, restBar.Seconds())
 	return nil
 }
 
@@ -110,12 +110,12 @@ func solveBefore(planned []pass, claim time.Time) (time.Duration, bool) {
 // outOfCapacity measures how long the controller takes for its second choice when AWS has nothing of the
 // first: there is no spot capacity, which is cheaper and so requested first.
 func outOfCapacity(ctx context.Context, s *stage, r *Result) error {
-	if _, err := fetch(ctx, http.MethodPost, s.world.AWSEndpoint+"/_dovetail/ice", []byte(`{"capacityType": "spot"}`)); err != nil {
+	if _, err := fetchURL(ctx, http.MethodPost, s.world.AWSEndpoint+"/_dovetail/ice", []byte(`{"capacityType": "spot"}`)); err != nil {
 		return err
 	}
 	var gaps, launches []float64
-	for _, family := range families()[:s.Samples] {
-		is, err := s.try(ctx, family, 2)
+	for _, family := range instanceFamilies()[:s.Samples] {
+		is, err := s.measureSample(ctx, family, 2)
 		if err != nil {
 			return err
 		}
@@ -126,14 +126,14 @@ func outOfCapacity(ctx context.Context, s *stage, r *Result) error {
 		launches = append(launches, is.fleets[1].came.Sub(is.claim.done).Seconds())
 	}
 	r.add("launches", float64(len(gaps)), unitCount)
-	r.bar("from the answer to the next CreateFleet, median", median(gaps), unitSeconds, iceBar.Seconds())
+	r.addLimit("from the answer to the next CreateFleet, median", medianOf(gaps), unitSeconds, iceBar.Seconds())
 	r.add("  the same, longest", slices.Max(gaps), unitSeconds)
-	r.add("from the NodeClaim to that CreateFleet, median", median(launches), unitSeconds)
+	r.add("from the NodeClaim to that CreateFleet, median", medianOf(launches), unitSeconds)
 	return nil
 }
 
-// median of a list that is not empty.
-func median(list []float64) float64 {
+// medianOf of a list that is not empty.
+func medianOf(list []float64) float64 {
 	sorted := slices.Sorted(slices.Values(list))
 	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/condition"
 )
 
-// scene is what there is at one moment.
-type scene struct {
+// clusterView is what there is at one moment.
+type clusterView struct {
 	pods      []corev1.Pod
 	claims    []karpv1.NodeClaim
 	nodes     []corev1.Node // managed
@@ -23,8 +23,8 @@ type scene struct {
 	prices    map[string]float64 // USD per hour, by the name of the claim
 }
 
-// look reads the scene.
-func (s *show) look(ctx context.Context) (*scene, error) {
+// readClusterView reads the scene.
+func (s *demoRun) readClusterView(ctx context.Context) (*clusterView, error) {
 	var pods corev1.PodList
 	var claims karpv1.NodeClaimList
 	var nodes corev1.NodeList
@@ -37,7 +37,7 @@ func (s *show) look(ctx context.Context) (*scene, error) {
 	if err := s.kube.List(ctx, &nodes, client.HasLabels{karpv1.LabelNodePool}); err != nil {
 		return nil, err
 	}
-	now := &scene{pods: pods.Items, claims: claims.Items, nodes: nodes.Items, instances: map[string]bool{}, prices: map[string]float64{}}
+	now := &clusterView{pods: pods.Items, claims: claims.Items, nodes: nodes.Items, instances: map[string]bool{}, prices: map[string]float64{}}
 	for _, i := range s.world.AWS.Instances() {
 		if i.State != "terminated" {
 			now.instances[i.ID] = true
@@ -52,8 +52,8 @@ func (s *show) look(ctx context.Context) (*scene, error) {
 	return now, nil
 }
 
-// running counts the pods that run and stay.
-func (n *scene) running() int {
+// countRunningPods counts the pods that run and stay.
+func (n *clusterView) countRunningPods() int {
 	count := 0
 	for _, p := range n.pods {
 		if p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
@@ -64,7 +64,7 @@ func (n *scene) running() int {
 }
 
 // perHour is what all instances with a claim cost.
-func (n *scene) perHour() float64 {
+func (n *clusterView) perHour() float64 {
 	sum := 0.0
 	for _, price := range n.prices {
 		sum += price
@@ -72,12 +72,12 @@ func (n *scene) perHour() float64 {
 	return sum
 }
 
-// line says it in one line.
-func (n *scene) line() string {
+// summaryLine says it in one line.
+func (n *clusterView) summaryLine() string {
 	counts := map[string]int{}
 	order := []string{"requested", "launched", "joined", "ready", "terminating"}
 	for i := range n.claims {
-		counts[stage(&n.claims[i])]++
+		counts[claimStage(&n.claims[i])]++
 	}
 	var stages []string
 	for _, name := range order {
@@ -89,10 +89,10 @@ func (n *scene) line() string {
 	if len(stages) > 0 {
 		nodes = strings.Join(stages, ", ")
 	}
-	return fmt.Sprintf("pods: %d of %d run   nodes: %s   $%.4f/h", n.running(), len(n.pods), nodes, n.perHour())
+	return fmt.Sprintf("pods: %d of %d run   nodes: %s   $%.4f/h", n.countRunningPods(), len(n.pods), nodes, n.perHour())
 }
 
-func stage(c *karpv1.NodeClaim) string {
+func claimStage(c *karpv1.NodeClaim) string {
 	is := func(kind string) bool { return condition.True(c.Status.Conditions, kind) }
 	switch {
 	case c.DeletionTimestamp != nil:
@@ -109,12 +109,12 @@ func stage(c *karpv1.NodeClaim) string {
 }
 
 // ready says whether there are claims, and all of them are ready.
-func (n *scene) ready() bool {
-	return len(n.claims) > 0 && !slices.ContainsFunc(n.claims, func(c karpv1.NodeClaim) bool { return stage(&c) != "ready" })
+func (n *clusterView) ready() bool {
+	return len(n.claims) > 0 && !slices.ContainsFunc(n.claims, func(c karpv1.NodeClaim) bool { return claimStage(&c) != "ready" })
 }
 
 // podsOn counts the pods on a node.
-func (n *scene) podsOn(node string) int {
+func (n *clusterView) podsOn(node string) int {
 	count := 0
 	for _, p := range n.pods {
 		if p.Spec.NodeName == node && node != "" {
@@ -124,8 +124,8 @@ func (n *scene) podsOn(node string) int {
 	return count
 }
 
-// goers are the pods that are too many if so many stay, and nodes keep one in turn.
-func (n *scene) goers(stay int) []corev1.Pod {
+// surplusPods are the pods that are too many if so many stay, and nodes keep one in turn.
+func (n *clusterView) surplusPods(stay int) []corev1.Pod {
 	byNode := map[string][]corev1.Pod{}
 	for _, p := range n.pods {
 		byNode[p.Spec.NodeName] = append(byNode[p.Spec.NodeName], p)
@@ -140,7 +140,7 @@ func (n *scene) goers(stay int) []corev1.Pod {
 	return slices.Concat(slices.Collect(maps.Values(byNode))...)
 }
 
-func (n *scene) claim(name string) *karpv1.NodeClaim {
+func (n *clusterView) claim(name string) *karpv1.NodeClaim {
 	for i := range n.claims {
 		if n.claims[i].Name == name {
 			return &n.claims[i]
