@@ -233,10 +233,14 @@ func (c *core) pools() []registrant {
 		&pools.Counter{Client: c.mgr.GetClient(), Usage: c.store, Metrics: c.metrics, Classes: c.classes()},
 	}
 	if c.cfg.Gates.StaticCapacity {
-		list = append(list, &pools.Static{
+		static := &pools.Static{
 			Client: c.mgr.GetClient(), Live: c.mgr.GetAPIReader(), Store: c.store, Claims: c.orders, LaunchBackoff: c.backoff, Remover: c.remover, Words: c.driver.Words,
 			Classes: c.classes(), Strict: c.cfg.Compat.Strict, Workers: loop.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: c.clock.time,
-		})
+		}
+		if c.overlays != nil {
+			static.Types = c.cloud("static.provisioning").Types
+		}
+		list = append(list, static)
 	}
 	return list
 }

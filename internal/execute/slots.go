@@ -3,9 +3,13 @@ package execute
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
+
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 	"github.com/dovetail-sh/dovetail/internal/resources"
 	"github.com/dovetail-sh/dovetail/internal/solve"
@@ -68,8 +72,8 @@ func (s *Slots) take(b Batch, pools []*karpv1.NodePool, claims func(pool string)
 }
 
 // FromTemplate is a node straight from the template of a pool: the cloud picks type and zone within its
-// requirements.
-func FromTemplate(pool *karpv1.NodePool, words reqs.Vocabulary, lanes resources.Table) (solve.NewNode, error) {
+// requirements. types are those of the pool as NodeOverlays make them; there may be none where no overlay counts.
+func FromTemplate(pool *karpv1.NodePool, words reqs.Vocabulary, lanes resources.Table, types []catalog.InstanceType) (solve.NewNode, error) {
 	template := &pool.Spec.Template
 	set, faults := reqs.FromEntries(karpv1.Entries(template.Spec.Requirements), words)
 	if len(faults) > 0 {
@@ -82,5 +86,29 @@ func FromTemplate(pool *karpv1.NodePool, words reqs.Vocabulary, lanes resources.
 			return solve.NewNode{}, fmt.Errorf("nodepool %s: label %s of the template contradicts its requirements", pool.Name, key)
 		}
 	}
-	return solve.NewNode{Pool: pool.Name, Needs: set, Requests: lanes.Zero()}, nil
+	node := solve.NewNode{Pool: pool.Name, Needs: set, Requests: lanes.Zero()}
+	for i := range types {
+		if t := &types[i]; (t.Overlaid || t.CapacityOverlaid) && canBecome(set, t) {
+			node.Overlaid, node.CapacityOverlaid = node.Overlaid || t.Overlaid, node.CapacityOverlaid || t.CapacityOverlaid
+		}
+	}
+	return node, nil
+}
+
+// canBecome reports whether a node with such needs can be launched as a type now.
+func canBecome(needs reqs.Set, t *catalog.InstanceType) bool {
+	if _, conflict := needs.Conflict(t.Labels); conflict {
+		return false
+	}
+	return slices.ContainsFunc(t.Offerings, func(o catalog.Offering) bool {
+		if !o.Launchable() || !needs.Allows(corev1.LabelTopologyZone, o.Zone) || !needs.Allows(karpv1.LabelCapacityType, o.CapacityType) {
+			return false
+		}
+		for key, value := range o.Labels { // any order: whether all are allowed
+			if !needs.Allows(key, value) {
+				return false
+			}
+		}
+		return true
+	})
 }

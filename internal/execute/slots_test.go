@@ -17,8 +17,10 @@ import (
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/metric"
+	"github.com/dovetail-sh/dovetail/internal/reqs"
 	"github.com/dovetail-sh/dovetail/internal/resources"
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
@@ -49,7 +51,7 @@ func writerFor(t *testing.T, create func(client.Object) error) client.Client {
 
 func ordering(t *testing.T, p *karpv1.NodePool, n int, command string) execute.Batch {
 	t.Helper()
-	node, err := execute.FromTemplate(p, awsv1.Vocabulary(), resources.NewTable())
+	node, err := execute.FromTemplate(p, awsv1.Vocabulary(), resources.NewTable(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +148,7 @@ func TestClaimsFromTheTemplate(t *testing.T) {
 		t.Errorf("claim %+v", claim.Spec)
 	}
 	p.Spec.Template.ObjectMeta.Labels = map[string]string{corev1.LabelInstanceTypeStable: "small"}
-	if _, err := execute.FromTemplate(p, awsv1.Vocabulary(), resources.NewTable()); err == nil {
+	if _, err := execute.FromTemplate(p, awsv1.Vocabulary(), resources.NewTable(), nil); err == nil {
 		t.Error("a template that contradicts itself makes a claim")
 	}
 }
@@ -164,5 +166,55 @@ func TestCreateWithoutRoom(t *testing.T) {
 	}
 	if len(store.claimed) != 2 || store.given.Load() != 3 {
 		t.Errorf("%d claims in memory, room was given back %d times", len(store.claimed), store.given.Load())
+	}
+}
+
+// OV-22, SC-50: the claim of a static pool says what overlays changed of the types that it can become, and of no other.
+func TestOV_22_ClaimsOfStaticPoolsCarryOverlays(t *testing.T) {
+	t.Parallel()
+	offering := func(zone string, launchable bool) catalog.Offering {
+		return catalog.Offering{Zone: zone, CapacityType: karpv1.CapacityTypeOnDemand, Available: launchable, Labels: map[string]string{"example.com/rack": "r1"}}
+	}
+	typed := func(name string, price, capacity bool, offerings ...catalog.Offering) catalog.InstanceType {
+		labels := reqs.FromLabels(map[string]string{corev1.LabelInstanceTypeStable: name}, awsv1.Vocabulary())
+		return catalog.InstanceType{Name: name, Labels: labels, Overlaid: price, CapacityOverlaid: capacity, Offerings: offerings}
+	}
+	for name, tc := range map[string]struct {
+		types           []catalog.InstanceType
+		more            []karpv1.Requirement
+		price, capacity bool
+	}{
+		"no overlay":           {types: []catalog.InstanceType{typed("large", false, false, offering("a", true))}},
+		"a price":              {types: []catalog.InstanceType{typed("large", true, false, offering("a", true))}, price: true},
+		"capacity":             {types: []catalog.InstanceType{typed("large", false, true, offering("a", true))}, capacity: true},
+		"of a type it is not":  {types: []catalog.InstanceType{typed("large", false, false, offering("a", true)), typed("small", true, true, offering("a", true))}},
+		"that has no capacity": {types: []catalog.InstanceType{typed("large", true, true, offering("a", false))}},
+		"in another zone": {
+			types: []catalog.InstanceType{typed("large", true, false, offering("a", true))},
+			more:  []karpv1.Requirement{{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{"b"}}},
+		},
+		"in another rack": {
+			types: []catalog.InstanceType{typed("large", true, false, offering("a", true))},
+			more:  []karpv1.Requirement{{Key: "example.com/rack", Operator: corev1.NodeSelectorOpIn, Values: []string{"r2"}}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := staticPool("6")
+			p.Spec.Template.Spec.Requirements = append(p.Spec.Template.Spec.Requirements, tc.more...)
+			node, err := execute.FromTemplate(p, awsv1.Vocabulary(), resources.NewTable(), tc.types)
+			if err != nil {
+				t.Fatal(err)
+			}
+			claim, err := execute.Claim(execute.Order{Pool: p, Node: node, Lanes: resources.NewTable(), Words: awsv1.Vocabulary(), Seed: "x"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for annotation, want := range map[string]bool{karpv1.AnnotationPriceOverlayApplied: tc.price, karpv1.AnnotationCapacityOverlayApplied: tc.capacity} {
+				if got := claim.Annotations[annotation] == "true"; got != want {
+					t.Errorf("annotation %s: %v, want %v", annotation, got, want)
+				}
+			}
+		})
 	}
 }

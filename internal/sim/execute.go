@@ -184,7 +184,7 @@ func (p *process) orderReplacements(c *disrupt.Command, decided, fresh disrupt.V
 		if !known {
 			return solve.NewNode{}, fmt.Errorf("nodepool %s is gone", name)
 		}
-		return execute.FromTemplate(p.w.effectivePool(of), fresh.Cluster.Words, fresh.Cluster.Resources)
+		return execute.FromTemplate(p.w.effectivePool(of), fresh.Cluster.Words, fresh.Cluster.Resources, nil)
 	})
 	var created []command.Replacement
 	outdated := false

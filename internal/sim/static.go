@@ -69,7 +69,7 @@ func (p *process) count(facts *pool.StaticFacts, list []client.Object) {
 // fill makes claims straight from the template of a pool.
 func (p *process) fill(of *karpv1.NodePool, step pool.StaticStep) {
 	lanes := resources.NewTable()
-	node, err := execute.FromTemplate(of, awsv1.Vocabulary(), lanes)
+	node, err := execute.FromTemplate(of, awsv1.Vocabulary(), lanes, nil)
 	if err != nil {
 		p.w.broken("static", "%v", err)
 		return

@@ -74,7 +74,7 @@ func (s *starter) start(ctx context.Context, decided disrupt.View, offers map[st
 		if len(c.Remove) == 0 {
 			continue
 		}
-		if err := s.orderAndQueue(ctx, c, decided, fresh); err != nil {
+		if err := s.orderAndQueue(ctx, c, decided, fresh, offers); err != nil {
 			failed = append(failed, err)
 			continue
 		}
@@ -106,8 +106,8 @@ func conflictErrors(list []error) []error {
 }
 
 // orderAndQueue creates the replacements of a command and hands it to the queue.
-func (s *starter) orderAndQueue(ctx context.Context, c disrupt.Command, decided, fresh disrupt.View) error {
-	created, err := s.createReplacements(ctx, c, decided, fresh)
+func (s *starter) orderAndQueue(ctx context.Context, c disrupt.Command, decided, fresh disrupt.View, offers map[string][]catalog.InstanceType) error {
+	created, err := s.createReplacements(ctx, c, decided, fresh, offers)
 	var replacements []command.Replacement
 	for _, made := range created {
 		if made.Claim != nil {
@@ -139,7 +139,7 @@ func (s *starter) reportOrder(ctx context.Context, c disrupt.Command, created []
 
 // createReplacements creates the claims of the replacements. It checks limits again, and whether another loop
 // has created a node for the same pods since the decision: they may have left the nodes of the command.
-func (s *starter) createReplacements(ctx context.Context, c disrupt.Command, decided, fresh disrupt.View) ([]execute.Created, error) {
+func (s *starter) createReplacements(ctx context.Context, c disrupt.Command, decided, fresh disrupt.View, offers map[string][]catalog.InstanceType) ([]execute.Created, error) {
 	if c.Replacements() == 0 {
 		return nil, nil
 	}
@@ -159,7 +159,7 @@ func (s *starter) createReplacements(ctx context.Context, c disrupt.Command, dec
 		if pool == nil {
 			return solve.NewNode{}, fmt.Errorf("nodepool %s is gone", name)
 		}
-		return execute.FromTemplate(pool, fresh.Cluster.Words, fresh.Cluster.Resources)
+		return execute.FromTemplate(pool, fresh.Cluster.Words, fresh.Cluster.Resources, offers[name])
 	})
 	if err != nil {
 		return nil, err

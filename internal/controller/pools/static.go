@@ -19,6 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/catalog"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
 	"github.com/dovetail-sh/dovetail/internal/controller/loop"
@@ -53,7 +55,8 @@ type launchBackoff interface {
 // Static keeps pools with replicas at their size (LC-46, LC-47).
 type Static struct {
 	Client        client.Client
-	Live          client.Reader // of the API server itself
+	Live          client.Reader                                                                    // of the API server itself
+	Types         func(ctx context.Context, pool *karpv1.NodePool) ([]catalog.InstanceType, error) // as NodeOverlays make them; nil: there are none
 	Store         staticStore
 	Claims        orderer
 	LaunchBackoff launchBackoff
@@ -116,7 +119,11 @@ func (s *Static) Grow(ctx context.Context, req ctrl.Request) (ctrl.Result, error
 			"replicas", *facts.Pool.Spec.Replicas, "nodeclaims", len(facts.Claims), "limit", limit.String())
 	}
 	if step.Create > 0 {
-		if err := s.create(ctx, facts, step); err != nil {
+		err := s.create(ctx, facts, step)
+		switch {
+		case errors.Is(err, cloud.ErrUnevaluated):
+			return loop.RequeueAfter(notSynced), nil
+		case err != nil:
 			return ctrl.Result{}, err
 		}
 	}
@@ -195,8 +202,15 @@ func (s *Static) count(ctx context.Context, reader client.Reader, facts *pool.St
 
 // create makes claims straight from the template.
 func (s *Static) create(ctx context.Context, facts *pool.StaticFacts, step pool.StaticStep) error {
+	var types []catalog.InstanceType
+	if s.Types != nil { // a claim is to follow the prices and capacity of overlays, so it waits for them (OV-20)
+		var err error
+		if types, err = s.Types(ctx, facts.Pool); err != nil {
+			return fmt.Errorf("list instance types of nodepool %s: %w", facts.Pool.Name, err)
+		}
+	}
 	lanes := resources.NewTable()
-	node, err := execute.FromTemplate(facts.Pool, s.Words, lanes)
+	node, err := execute.FromTemplate(facts.Pool, s.Words, lanes, types)
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ import (
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
@@ -143,7 +144,7 @@ func (f *fleet) drift() {
 	defer f.memory.setHeld(victim, false)
 	f.drifts++
 	p := f.pool()
-	node, err := execute.FromTemplate(p, awsv1.Vocabulary(), resources.NewTable())
+	node, err := execute.FromTemplate(p, awsv1.Vocabulary(), resources.NewTable(), nil)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -420,6 +421,32 @@ func TestStaticPoolRests(t *testing.T) {
 	}
 	if all, _ := f.claims(); len(all) != 0 {
 		t.Errorf("ordered %v while it rests", all)
+	}
+}
+
+// OV-20, OV-22: a static pool launches nothing before NodeOverlays were evaluated for it; then its claims say what these
+// changed.
+func TestOV_20_StaticPoolsWaitForOverlays(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 1, "")
+	var types []catalog.InstanceType
+	why := error(&cloud.Error{Kind: cloud.NotReady, Err: cloud.ErrUnevaluated})
+	f.static.Types = func(context.Context, *karpv1.NodePool) ([]catalog.InstanceType, error) { return types, why }
+	result, err := f.static.Grow(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "fixed"}})
+	if all, _ := f.claims(); err != nil || result.RequeueAfter <= 0 || len(all) != 0 {
+		t.Errorf("claims %v, again after %s, error %v; want to wait", all, result.RequeueAfter, err)
+	}
+	if why = errors.New("access denied"); f.grow() == nil {
+		t.Error("the types cannot be listed, and nothing says so")
+	}
+	why = nil
+	types = []catalog.InstanceType{{Name: "m5.large", Overlaid: true, Offerings: []catalog.Offering{{Available: true, CapacityType: karpv1.CapacityTypeOnDemand}}}}
+	if err := f.grow(); err != nil {
+		t.Fatal(err)
+	}
+	list := &karpv1.NodeClaimList{}
+	if err := f.api.List(t.Context(), list); err != nil || len(list.Items) != 1 || list.Items[0].Annotations[karpv1.AnnotationPriceOverlayApplied] != "true" {
+		t.Errorf("claims %+v, %v", list.Items, err)
 	}
 }
 
