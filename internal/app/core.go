@@ -59,6 +59,7 @@ type core struct {
 	connected driver.Cloud
 	ledger    *adopt.Ledger      // of instances that claims were given
 	overlays  *overlays.Overlays // nil: NodeOverlays are ignored
+	buffers   *buffers.Buffers   // nil: CapacityBuffers are ignored
 
 	store            *store.Store
 	orders           *execute.Claims
@@ -102,17 +103,17 @@ func (c *core) add(ctx context.Context) error {
 		return err
 	}
 	plans := c.provisioner()
-	if !c.cfg.Server.ClusterStateDisabled {
-		state, err := addObservers(c.mgr, c.driver.Classes(c.cfg), c.metrics, c.events, c.clock.time)
-		if err != nil {
-			return err
-		}
-		plans.Planned = state.Planned
-	}
 	if c.cfg.Gates.CapacityBuffer {
 		if err := c.addBuffers(plans); err != nil {
 			return err
 		}
+	}
+	if !c.cfg.Server.ClusterStateDisabled {
+		state, err := addObservers(c.mgr, c.driver.Classes(c.cfg), c.optionalKinds(), c.metrics, c.events, c.clock.time)
+		if err != nil {
+			return err
+		}
+		plans.Planned = state.Planned
 	}
 	if err := c.mgr.Add(plans); err != nil {
 		return err
@@ -135,11 +136,23 @@ func (c *core) provisioner() *provisioning.Provisioner {
 // addBuffers keeps room for CapacityBuffers.
 func (c *core) addBuffers(plans *provisioning.Provisioner) error {
 	b := &buffers.Buffers{
-		Client: c.mgr.GetClient(), Live: c.mgr.GetAPIReader(), Cache: c.mgr.GetCache(), Store: c.store, Metrics: c.metrics, Now: c.clock.time,
+		Client: c.mgr.GetClient(), Live: c.mgr.GetAPIReader(), Cache: c.mgr.GetCache(), Store: c.store, Metrics: c.metrics, Events: c.events, Now: c.clock.time,
 		Trigger: func() { c.batcher.Trigger(provision.Retrigger) },
 	}
 	plans.BuffersPlanned = b.Planned
+	c.buffers = b
 	return b.Register(c.mgr)
+}
+
+// optionalKinds are the kinds with conditions that a cluster may not serve.
+func (c *core) optionalKinds() (kinds []observe.ConditionKind) {
+	if c.overlays != nil {
+		kinds = append(kinds, observe.OverlayConditions(c.metrics, c.overlays.Readable()))
+	}
+	if c.buffers != nil {
+		kinds = append(kinds, observe.BufferConditions(c.metrics, c.buffers.Readable()))
+	}
+	return kinds
 }
 
 // countLanded counts whether a pod was bound where it was planned.

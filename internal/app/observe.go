@@ -30,9 +30,9 @@ func newMetrics(clouds ...metric.Labels) (set *metric.Set, release func()) {
 	return set, func() { ctrlmetrics.Registry.Unregister(reg) }
 }
 
-// addObservers adds what follows the state of the cluster for metrics. It returns nil where that state is not to be
-// observed.
-func addObservers(mgr ctrl.Manager, classes []driver.Class, set *metric.Set, events *report.Recorder, now func() time.Time) (*observe.StateMetrics, error) {
+// addObservers adds what follows the state of the cluster for metrics. optional are kinds that the cluster may not serve. It
+// returns nil where that state is not to be observed.
+func addObservers(mgr ctrl.Manager, classes []driver.Class, optional []observe.ConditionKind, set *metric.Set, events *report.Recorder, now func() time.Time) (*observe.StateMetrics, error) {
 	state := &observe.StateMetrics{Informers: mgr.GetCache(), Metrics: set, Now: now}
 	conditions := &observe.ConditionMetrics{
 		Informers: mgr.GetCache(), All: set.AllConditions, Now: now,
@@ -45,6 +45,7 @@ func addObservers(mgr ctrl.Manager, classes []driver.Class, set *metric.Set, eve
 			GroupKind: k.GroupKind(), New: k.New, Conditions: k.Conditions, Metrics: set.Conditions[strings.ToLower(k.Kind)],
 		})
 	}
+	conditions.Kinds = append(conditions.Kinds, optional...)
 	for _, m := range []interface {
 		prometheus.Collector
 		manager.Runnable

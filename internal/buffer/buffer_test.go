@@ -220,7 +220,6 @@ func TestCB_14_Conditions(t *testing.T) {
 		"no template":          {spec: two, ready: "PodTemplateNotFound", prov: "NotReadyForProvisioning", says: []string{"PodTemplate web does not exist in namespace shop; create it"}},
 		"no workload":          {spec: spec{ScalableRef: scalable()}, ready: "ScalableRefNotFound", prov: "NotReadyForProvisioning", says: []string{"Deployment web does not exist in namespace shop"}},
 		"an error":             {spec: two, err: fmt.Errorf("timeout"), ready: "ResolutionFailed", prov: "NotReadyForProvisioning", says: []string{"cannot read PodTemplate web of namespace shop: timeout"}},
-		"another strategy":     {spec: spec{Replicas: new(int32(1)), ProvisioningStrategy: new("other")}, target: there, ready: "ResolutionFailed", prov: "NotReadyForProvisioning", says: []string{`"other" is not supported`}},
 		"no container":         {spec: two, target: &buffer.Target{}, ready: "ResolutionFailed", prov: "NotReadyForProvisioning", says: []string{"no container"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -258,5 +257,59 @@ func TestCB_14_Conditions(t *testing.T) {
 				t.Errorf("the status changes although nothing did:\n%s", diff)
 			}
 		})
+	}
+}
+
+// CB-01: a buffer with the strategy of another controller is left to it. What we wrote while it was ours is removed.
+func TestCB_01_OtherStrategies(t *testing.T) {
+	t.Parallel()
+	for strategy, want := range map[string]bool{"": true, autoscalingv1beta1.StrategyActiveCapacity: true, "example.com/theirs": false} {
+		if got := buffer.Ours(&autoscalingv1beta1.CapacityBufferSpec{ProvisioningStrategy: &strategy}); got != want {
+			t.Errorf("strategy %q: ours %v, want %v", strategy, got, want)
+		}
+	}
+	theirs := metav1.Condition{Type: "Theirs", Status: metav1.ConditionTrue}
+	written := func(strategy string) autoscalingv1beta1.CapacityBufferStatus {
+		return autoscalingv1beta1.CapacityBufferStatus{
+			Replicas: new(int32(3)), ProvisioningStrategy: &strategy,
+			Conditions: []metav1.Condition{theirs, {Type: autoscalingv1beta1.ConditionReadyForProvisioning}, {Type: autoscalingv1beta1.ConditionProvisioning}},
+		}
+	}
+	for name, tc := range map[string]struct {
+		before, want autoscalingv1beta1.CapacityBufferStatus
+	}{
+		"nobody wrote it yet": {},
+		"they wrote it":       {written("example.com/theirs"), written("example.com/theirs")},
+		"we wrote it":         {written(autoscalingv1beta1.StrategyActiveCapacity), autoscalingv1beta1.CapacityBufferStatus{Conditions: []metav1.Condition{theirs}}},
+	} {
+		if diff := cmp.Diff(tc.want, buffer.Released(&autoscalingv1beta1.CapacityBuffer{Status: tc.before})); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// CB-11: a template of a RuntimeClass has the overhead of the pods of that class, unless it says its own.
+func TestCB_11_RuntimeClassOverhead(t *testing.T) {
+	t.Parallel()
+	known := corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("120Mi")}
+	own := corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}
+	of := func(class string) corev1.ResourceList {
+		if class == "kata" {
+			return known
+		}
+		return nil
+	}
+	for name, tc := range map[string]struct {
+		spec corev1.PodSpec
+		want corev1.ResourceList
+	}{
+		"no class":            {corev1.PodSpec{}, nil},
+		"a class":             {corev1.PodSpec{RuntimeClassName: new("kata")}, known},
+		"its own":             {corev1.PodSpec{RuntimeClassName: new("kata"), Overhead: own}, own},
+		"a class without pod": {corev1.PodSpec{RuntimeClassName: new("gvisor")}, nil},
+	} {
+		if buffer.AddOverhead(&tc.spec, of); !cmp.Equal(tc.want, tc.spec.Overhead) {
+			t.Errorf("%s: overhead %v, want %v", name, tc.spec.Overhead, tc.want)
+		}
 	}
 }

@@ -42,6 +42,14 @@ func virtualPod(b *autoscalingv1beta1.CapacityBuffer, template *corev1.PodTempla
 	return pod
 }
 
+// AddOverhead gives a template the overhead of its RuntimeClass, as admission gives it to a pod. of is what pods of a class
+// have.
+func AddOverhead(spec *corev1.PodSpec, of func(class string) corev1.ResourceList) {
+	if spec.RuntimeClassName != nil && *spec.RuntimeClassName != "" && len(spec.Overhead) == 0 {
+		spec.Overhead = of(*spec.RuntimeClassName)
+	}
+}
+
 // withoutStorage removes volumes that belong to one pod, and their mounts: no claim exists for a pod that does not.
 func withoutStorage(spec *corev1.PodSpec) {
 	removed := map[string]bool{}

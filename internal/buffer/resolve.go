@@ -52,13 +52,16 @@ func (r *Resolution) Keys() []cluster.PodKey {
 	return keys
 }
 
-// Resolve decides what a buffer asks for. target is what it refers to; nil with err nil: that does not exist. defaults are
+// Ours reports whether a buffer has our provisioning strategy. One with another belongs to another controller.
+func Ours(spec *autoscalingv1beta1.CapacityBufferSpec) bool {
+	return spec.ProvisioningStrategy == nil || *spec.ProvisioningStrategy == "" || *spec.ProvisioningStrategy == autoscalingv1beta1.StrategyActiveCapacity
+}
+
+// Resolve decides what a buffer that is ours asks for. target is what it refers to; nil with err nil: that does not exist. defaults are
 // the requests that LimitRanges give to containers of its namespace. left is for how many pods all buffers may still ask.
 func Resolve(b *autoscalingv1beta1.CapacityBuffer, target *Target, err error, defaults corev1.ResourceList, left int) Resolution {
 	spec := &b.Spec
 	switch {
-	case spec.ProvisioningStrategy != nil && *spec.ProvisioningStrategy != autoscalingv1beta1.StrategyActiveCapacity && *spec.ProvisioningStrategy != "":
-		return failed(ResolutionFailed, fmt.Sprintf("spec.provisioningStrategy %q is not supported; set it to %s", *spec.ProvisioningStrategy, autoscalingv1beta1.StrategyActiveCapacity))
 	case (spec.PodTemplateRef == nil) == (spec.ScalableRef == nil):
 		return failed(ResolutionFailed, "set exactly one of spec.podTemplateRef and spec.scalableRef")
 	case err != nil:

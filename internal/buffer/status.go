@@ -27,9 +27,6 @@ func Status(b *autoscalingv1beta1.CapacityBuffer, r *Resolution, placed map[clus
 	status := *b.Status.DeepCopy()
 	status.Replicas, status.PodTemplateRef, status.PodTemplateGeneration, status.ProvisioningStrategy = nil, nil, nil, nil
 	strategy := autoscalingv1beta1.StrategyActiveCapacity
-	if b.Spec.ProvisioningStrategy != nil && *b.Spec.ProvisioningStrategy != "" {
-		strategy = *b.Spec.ProvisioningStrategy
-	}
 	status.ProvisioningStrategy = &strategy
 	if r.Ready {
 		count := r.Count
@@ -51,6 +48,20 @@ func Status(b *autoscalingv1beta1.CapacityBuffer, r *Resolution, placed map[clus
 	set(autoscalingv1beta1.ConditionReadyForProvisioning, r.Ready, r.Reason, r.Message)
 	if is, why, message, known := provisioning(r, placed); known {
 		set(autoscalingv1beta1.ConditionProvisioning, is, why, message)
+	}
+	return status
+}
+
+// Released is the status of a buffer that belongs to another controller: what we wrote when it was ours is removed, and
+// anything else stays.
+func Released(b *autoscalingv1beta1.CapacityBuffer) autoscalingv1beta1.CapacityBufferStatus {
+	status := *b.Status.DeepCopy()
+	if status.ProvisioningStrategy == nil || *status.ProvisioningStrategy != autoscalingv1beta1.StrategyActiveCapacity {
+		return status
+	}
+	status.Replicas, status.PodTemplateRef, status.PodTemplateGeneration, status.ProvisioningStrategy = nil, nil, nil, nil
+	for _, kind := range []string{autoscalingv1beta1.ConditionReadyForProvisioning, autoscalingv1beta1.ConditionProvisioning} {
+		meta.RemoveStatusCondition(&status.Conditions, kind)
 	}
 	return status
 }

@@ -19,7 +19,7 @@ type Conditions struct {
 // conditions makes the metrics of each kind, and the old ones, which name group and kind in labels.
 func (b *builder) conditions(s *Set) {
 	s.Conditions = map[string]Conditions{}
-	for _, kind := range slices.Concat([]string{"nodeclaim", "nodepool", "node"}, b.classes, []string{"capacitybuffer"}) {
+	for _, kind := range slices.Concat([]string{"nodeclaim", "nodepool", "node"}, b.classes, []string{"nodeoverlay", "capacitybuffer"}) {
 		s.Conditions[kind] = b.conditionsOf("operator_"+kind+"_", "")
 	}
 	s.AllConditions = b.conditionsOf("operator_", "deprecated, use the metric of the kind: ", "group", "kind")

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -73,6 +74,28 @@ func (s *Store) DefaultRequests(namespace string) corev1.ResourceList {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.defaults[namespace]
+}
+
+// RuntimeOverhead is the overhead of the newest pod of a RuntimeClass, which admission gave it; nil if there is none. To read
+// the RuntimeClass itself would take a right that nothing else needs.
+func (s *Store) RuntimeOverhead(class string) corev1.ResourceList {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var newest *corev1.Pod
+	// any order: the newest is kept, and of those the first by UID
+	for _, slot := range s.pods {
+		p := slot.pod
+		if p == nil || p.Spec.RuntimeClassName == nil || *p.Spec.RuntimeClassName != class {
+			continue
+		}
+		if newest == nil || cmp.Or(newest.CreationTimestamp.Compare(p.CreationTimestamp.Time), cmp.Compare(p.UID, newest.UID)) < 0 {
+			newest = p
+		}
+	}
+	if newest == nil {
+		return nil
+	}
+	return newest.Spec.Overhead
 }
 
 // readVirtual reads the virtual pods, in order: those that are planned for, and those that cannot be.

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
@@ -83,5 +85,26 @@ func TestCB_13_VirtualPods(t *testing.T) {
 	}
 	if !s.SetVirtualPods(nil) || len(s.Snapshot(testTypes()).Virtual) > 0 {
 		t.Error("virtual pods stay after their buffer")
+	}
+}
+
+// CB-11: the overhead of a RuntimeClass is that of the newest pod of it.
+func TestCB_11_RuntimeOverhead(t *testing.T) {
+	t.Parallel()
+	s := New(testOptions())
+	if got := s.RuntimeOverhead("kata"); got != nil {
+		t.Errorf("overhead %v of a class without pod", got)
+	}
+	for name, made := range map[string]struct {
+		class, memory string
+		at            int64
+	}{"a": {"kata", "100Mi", 10}, "b": {"kata", "120Mi", 20}, "c": {"gvisor", "7Mi", 30}, "d": {"kata", "90Mi", 5}} {
+		p := podObject(name, "")
+		p.CreationTimestamp = metav1.Unix(made.at, 0)
+		p.Spec.RuntimeClassName, p.Spec.Overhead = &made.class, corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(made.memory)}
+		s.feedObject(p, false)
+	}
+	if got := s.RuntimeOverhead("kata"); got.Memory().String() != "120Mi" {
+		t.Errorf("overhead %s, want 120Mi of the newest pod", got.Memory())
 	}
 }

@@ -28,7 +28,9 @@ import (
 	autoscalingv1beta1 "github.com/dovetail-sh/dovetail/api/autoscaling/v1beta1"
 	"github.com/dovetail-sh/dovetail/internal/buffer"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/controller/loop"
+	"github.com/dovetail-sh/dovetail/internal/controller/write"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
@@ -50,6 +52,8 @@ type podStore interface {
 	AddFeed(kind string, synced func() bool)
 	SetVirtualPods(pods []*corev1.Pod) (changed bool)
 	DefaultRequests(namespace string) corev1.ResourceList
+	// RuntimeOverhead is what pods of a RuntimeClass request beyond their containers; nil if no pod of it is known.
+	RuntimeOverhead(class string) corev1.ResourceList
 }
 
 // Buffers resolves CapacityBuffers.
@@ -59,12 +63,14 @@ type Buffers struct {
 	Cache   cache.Cache
 	Store   podStore
 	Metrics *metric.Set
+	Events  write.Announcer
 	Trigger func() // requests a plan
 	Now     func() time.Time
 
 	elected  <-chan struct{}
 	wake     chan struct{}
-	resolved atomic.Bool // all buffers were, at least once, or cannot be read
+	readable chan struct{} // closed once buffers can be watched
+	resolved atomic.Bool   // all buffers were, at least once, or cannot be read
 
 	watched    map[reflect.Type]bool       // kinds with an informer
 	unreadable map[reflect.Type]unreadable // kinds that cannot be watched
@@ -80,13 +86,22 @@ type unreadable struct {
 	at   time.Time
 }
 
+// unreadableError says that a kind cannot be read until somebody acts. It was logged once, and to try again at once
+// changes nothing.
+type unreadableError struct{ text string }
+
+func (e unreadableError) Error() string { return e.text }
+
 // Register adds the loop to a manager.
 func (b *Buffers) Register(mgr ctrl.Manager) error {
-	b.elected, b.wake = mgr.Elected(), make(chan struct{}, 1)
+	b.elected, b.wake, b.readable = mgr.Elected(), make(chan struct{}, 1), make(chan struct{})
 	b.watched, b.unreadable, b.failed = map[reflect.Type]bool{}, map[reflect.Type]unreadable{}, map[string]string{}
 	b.Store.AddFeed("CapacityBuffer", b.resolved.Load)
 	return mgr.Add(b)
 }
+
+// Readable is closed once buffers can be watched.
+func (b *Buffers) Readable() <-chan struct{} { return b.readable }
 
 // NeedLeaderElection says that a standby knows the buffers too.
 func (*Buffers) NeedLeaderElection() bool { return false }
@@ -188,9 +203,15 @@ func (b *Buffers) pass(ctx context.Context, poll bool) error {
 		if one.DeletionTimestamp != nil {
 			continue
 		}
+		if !buffer.Ours(&one.Spec) {
+			continue
+		}
 		target, err := b.target(ctx, one)
-		if err != nil {
+		if lasting := (unreadableError{}); err != nil && !errors.As(err, &lasting) {
 			failures = append(failures, fmt.Errorf("resolve CapacityBuffer %s/%s: %w", one.Namespace, one.Name, err))
+		}
+		if target != nil {
+			buffer.AddOverhead(&target.Template.Spec, b.Store.RuntimeOverhead)
 		}
 		resolutions[i] = buffer.Resolve(one, target, err, b.Store.DefaultRequests(one.Namespace), buffer.MaxTotal-len(pods))
 		pods = append(pods, resolutions[i].Pods...)
@@ -224,15 +245,24 @@ func (b *Buffers) writeStatuses(ctx context.Context, list []autoscalingv1beta1.C
 		if one.DeletionTimestamp != nil {
 			continue
 		}
-		b.logFailure(ctx, one, &resolutions[i])
-		next := buffer.Status(one, &resolutions[i], placed, b.Now())
+		var next autoscalingv1beta1.CapacityBufferStatus
+		if buffer.Ours(&one.Spec) {
+			b.logFailure(ctx, one, &resolutions[i])
+			next = buffer.Status(one, &resolutions[i], placed, b.Now())
+		} else {
+			next = buffer.Released(one)
+		}
 		if equality.Semantic.DeepEqual(one.Status, next) {
 			continue
 		}
 		before := one.DeepCopy()
 		one.Status = next
-		if err := b.Client.Status().Patch(ctx, one, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		switch err := b.Client.Status().Patch(ctx, one, client.MergeFrom(before)); {
+		case apierrors.IsNotFound(err): // it is deleted
+		case err != nil:
 			failures = append(failures, fmt.Errorf("write status of CapacityBuffer %s/%s: %w", one.Namespace, one.Name, err))
+		default:
+			b.Events.Flips(one, condition.Flips(before.Status.Conditions, next.Conditions))
 		}
 	}
 	return failures
@@ -299,7 +329,7 @@ func (b *Buffers) get(ctx context.Context, namespace, name string, into client.O
 	case err != nil:
 		return false, err
 	case !readable:
-		return false, errors.New(b.unreadable[reflect.TypeOf(into)].text)
+		return false, unreadableError{b.unreadable[reflect.TypeOf(into)].text}
 	}
 	err = b.Cache.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, into)
 	if apierrors.IsNotFound(err) {
@@ -349,6 +379,9 @@ func (b *Buffers) follow(ctx context.Context, obj client.Object, list client.Obj
 		return false, fmt.Errorf("watch %s: %w", kind, err)
 	}
 	b.watched[kind] = true
+	if _, buffers := obj.(*autoscalingv1beta1.CapacityBuffer); buffers {
+		close(b.readable)
+	}
 	delete(b.unreadable, kind)
 	return true, nil
 }

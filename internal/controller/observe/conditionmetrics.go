@@ -13,8 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	autoscalingv1beta1 "github.com/dovetail-sh/dovetail/api/autoscaling/v1beta1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/api/v1alpha1"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/controller/write"
 	"github.com/dovetail-sh/dovetail/internal/metric"
@@ -28,6 +31,7 @@ type ConditionKind struct {
 	Conditions func(client.Object) []metav1.Condition
 	Metrics    metric.Conditions // of the kind
 	Announce   write.Announcer   // emits events about changes that no reconciler of ours makes; may be nil
+	Readable   <-chan struct{}   // closed once the kind can be watched; nil: it always can
 }
 
 // ConditionMetrics measures the conditions of objects, how long they take to change and how long
@@ -82,6 +86,28 @@ func NodeConditions(m *metric.Set, tell write.Announcer) ConditionKind {
 	}
 }
 
+// OverlayConditions describes NodeOverlays.
+func OverlayConditions(m *metric.Set, readable <-chan struct{}) ConditionKind {
+	return ConditionKind{
+		GroupKind:  schema.GroupKind{Group: v1alpha1.GroupVersion().Group, Kind: "NodeOverlay"},
+		New:        func() client.Object { return &v1alpha1.NodeOverlay{} },
+		Conditions: func(o client.Object) []metav1.Condition { return o.(*v1alpha1.NodeOverlay).Status.Conditions },
+		Metrics:    m.Conditions["nodeoverlay"], Readable: readable,
+	}
+}
+
+// BufferConditions describes CapacityBuffers.
+func BufferConditions(m *metric.Set, readable <-chan struct{}) ConditionKind {
+	return ConditionKind{
+		GroupKind: schema.GroupKind{Group: autoscalingv1beta1.GroupVersion().Group, Kind: "CapacityBuffer"},
+		New:       func() client.Object { return &autoscalingv1beta1.CapacityBuffer{} },
+		Conditions: func(o client.Object) []metav1.Condition {
+			return o.(*autoscalingv1beta1.CapacityBuffer).Status.Conditions
+		},
+		Metrics: m.Conditions["capacitybuffer"], Readable: readable,
+	}
+}
+
 // NeedLeaderElection says that only the leader runs it.
 func (*ConditionMetrics) NeedLeaderElection() bool { return true }
 
@@ -89,16 +115,39 @@ func (*ConditionMetrics) NeedLeaderElection() bool { return true }
 func (m *ConditionMetrics) Start(ctx context.Context) error {
 	m.clearState()
 	defer m.clearState()
+	var late sync.WaitGroup
+	defer late.Wait()
 	for i, kind := range m.Kinds {
-		informer, err := m.Informers.GetInformer(ctx, kind.New())
-		if err != nil {
-			return fmt.Errorf("watch %s: %w", kind.Kind, err)
+		if kind.Readable == nil {
+			if err := m.follow(ctx, i); err != nil {
+				return err
+			}
+			continue
 		}
-		if _, err := informer.AddEventHandler(m.handler(i)); err != nil {
-			return fmt.Errorf("watch %s: %w", kind.Kind, err)
-		}
+		late.Go(func() {
+			select {
+			case <-ctx.Done():
+				return
+			case <-kind.Readable:
+			}
+			if err := m.follow(ctx, i); err != nil && ctx.Err() == nil {
+				log.FromContext(ctx).Error(err, "no metrics of the conditions of a kind", "kind", kind.Kind)
+			}
+		})
 	}
 	<-ctx.Done()
+	return nil
+}
+
+// follow watches the objects of one kind.
+func (m *ConditionMetrics) follow(ctx context.Context, kind int) error {
+	informer, err := m.Informers.GetInformer(ctx, m.Kinds[kind].New())
+	if err == nil {
+		_, err = informer.AddEventHandler(m.handler(kind))
+	}
+	if err != nil {
+		return fmt.Errorf("watch %s: %w", m.Kinds[kind].Kind, err)
+	}
 	return nil
 }
 

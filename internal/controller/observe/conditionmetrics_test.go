@@ -9,7 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	autoscalingv1beta1 "github.com/dovetail-sh/dovetail/api/autoscaling/v1beta1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/api/v1alpha1"
 	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
 	"github.com/dovetail-sh/dovetail/internal/controller/observe"
 	"github.com/dovetail-sh/dovetail/internal/metric"
@@ -88,5 +90,41 @@ func TestConditionMetrics(t *testing.T) {
 	w.update(sick)
 	if diff := cmp.Diff([]string{"n Normal Ready: Status condition Ready changed from True to Unknown, reason NodeStatusUnknown"}, log.Lines); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
+// operations 8.7, OV-24, CB-17: conditions of NodeOverlays and CapacityBuffers are measured from when these kinds can be
+// watched, which may be long after the start.
+func TestConditionMetricsOfOptionalKinds(t *testing.T) {
+	t.Parallel()
+	reg := prometheus.NewRegistry()
+	set := metric.New(reg)
+	overlay := &v1alpha1.NodeOverlay{ObjectMeta: metav1.ObjectMeta{Name: "o"}}
+	overlay.Status.Conditions = []metav1.Condition{was("Ready", "False", "Conflict", 10)}
+	buffer := &autoscalingv1beta1.CapacityBuffer{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "b"}}
+	buffer.Status.Conditions = []metav1.Condition{was("Provisioning", "True", "FitsExistingCapacity", 20)}
+	w := newWatches(overlay, buffer)
+	served, never := make(chan struct{}), make(chan struct{})
+	m := &observe.ConditionMetrics{
+		Informers: w, All: set.AllConditions, Now: func() time.Time { return birth.Add(100 * time.Second) },
+		Kinds: []observe.ConditionKind{observe.ClaimConditions(set), observe.OverlayConditions(set, served), observe.BufferConditions(set, served), observe.PoolConditions(set)},
+	}
+	m.Kinds[3].Readable = never
+	reg.MustRegister(m)
+	w.run(t, 1, m.Start)
+	if got := series(t, reg, "operator_nodeoverlay"); len(got) > 0 {
+		t.Errorf("series of a kind that is not served: %v", got)
+	}
+	close(served)
+	for range 2 {
+		<-w.ready
+	}
+	for prefix, want := range map[string]string{
+		"operator_nodeoverlay_status_condition_count":    "operator_nodeoverlay_status_condition_count{name=o,reason=Conflict,status=False,type=Ready} 1",
+		"operator_capacitybuffer_status_condition_count": "operator_capacitybuffer_status_condition_count{name=b,namespace=shop,reason=FitsExistingCapacity,status=True,type=Provisioning} 1",
+	} {
+		if diff := cmp.Diff([]string{want}, series(t, reg, prefix)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", prefix, diff)
+		}
 	}
 }

@@ -59,8 +59,12 @@ type Overlays struct {
 	Now       func() time.Time
 	Changed   func() // called when pods that could not be placed may be placed now; may be nil
 
-	wakeUp   sync.Once
-	wake     chan struct{}
+	wakeUp sync.Once
+	wake   chan struct{}
+
+	makeReadable sync.Once
+	readable     chan struct{} // closed once they can be watched
+
 	previews atomic.Pointer[previews] // apart, since the cloud reads it while it lists types for an evaluation
 	failures int                      // evaluations in a row in which a pool could not be listed
 

@@ -37,6 +37,12 @@ type watch struct {
 	told  error     // the last reason that was logged
 }
 
+// Readable is closed once overlays can be watched.
+func (o *Overlays) Readable() <-chan struct{} {
+	o.makeReadable.Do(func() { o.readable = make(chan struct{}) })
+	return o.readable
+}
+
 // Register adds the controller to a manager. If overlays are served, they are in the cache before the first plan.
 func (o *Overlays) Register(mgr ctrl.Manager) error {
 	o.mu.Lock()
@@ -102,6 +108,8 @@ func (o *Overlays) tryWatch(ctx context.Context) (on bool, err error) {
 		log.FromContext(ctx).Info("NodeOverlays can be read now")
 	}
 	*w = watch{on: true}
+	o.Readable()
+	close(o.readable)
 	return true, nil
 }
 
