@@ -31,7 +31,7 @@ func (p *NodePool) Validate(words reqs.Vocabulary) (problems, ignored []reason.R
 	v.labels("spec.template.metadata.labels", template.ObjectMeta.Labels)
 	v.taints("spec.template.spec", template.Spec.Taints, template.Spec.StartupTaints)
 	v.requirements("spec.template.spec.requirements", template.Spec.Requirements)
-	v.together("spec.template", template)
+	v.checkTogether("spec.template", template)
 	if n := distinctKeys(template); n > maxRequirements {
 		v.problem(reason.TooManyEntries, "spec.template: keys of requirements and labels together", strconv.Itoa(n), strconv.Itoa(maxRequirements))
 	}
@@ -41,9 +41,9 @@ func (p *NodePool) Validate(words reqs.Vocabulary) (problems, ignored []reason.R
 	return v.problems, v.ignored
 }
 
-// together checks that some node can meet all requirements and have the labels too: a pool that none can
+// checkTogether checks that some node can meet all requirements and have the labels too: a pool that none can
 // be of would be skipped without a word.
-func (v *validator) together(at string, template *NodeClaimTemplate) {
+func (v *validator) checkTogether(at string, template *NodeClaimTemplate) {
 	if len(v.problems) > 0 { // would be found again
 		return
 	}

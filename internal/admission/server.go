@@ -166,14 +166,14 @@ func (s *Server) admit(ctx context.Context, obj, old *unstructured.Unstructured)
 // validate lists what is wrong, in the order of the fields: the libraries range over maps, and users compare
 // what they are told with what they were told before.
 func (v *version) validate(ctx context.Context, obj, old *unstructured.Unstructured) field.ErrorList {
-	errs := v.faults(ctx, obj, old)
+	errs := v.validationErrors(ctx, obj, old)
 	slices.SortFunc(errs, func(a, b *field.Error) int {
 		return cmp.Or(cmp.Compare(a.Field, b.Field), cmp.Compare(a.Error(), b.Error()))
 	})
 	return errs
 }
 
-func (v *version) faults(ctx context.Context, obj, old *unstructured.Unstructured) field.ErrorList {
+func (v *version) validationErrors(ctx context.Context, obj, old *unstructured.Unstructured) field.ErrorList {
 	errs := validation.ValidateCustomResource(nil, obj.UnstructuredContent(), v.schema)
 	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, v.structural, obj.Object)...)
 	if len(errs) > 0 || v.cel == nil {

@@ -48,9 +48,9 @@ func Run(ctx context.Context, d driver.Driver, cfg config.Config, kube *rest.Con
 	metrics, release := newMetrics(d.Labels)
 	defer release()
 	hands, conn, missing := &clock{now: time.Now}, &apiConnection{now: time.Now}, newDenials(log)
-	kube = wrapped(kube, countRequests(metrics), hands.wrapTransport, conn.wrapTransport, loop.BeatOnResponse, missing.wrapTransport)
+	kube = withTransports(kube, countRequests(metrics), hands.wrapTransport, conn.wrapTransport, loop.BeatOnResponse, missing.wrapTransport)
 	held := &lease{duration: cfg.Leader.LeaseDuration, now: time.Now}
-	limited := wrapped(withLimits(kube, cfg.Kube), held.refuseLateWrites)
+	limited := withTransports(withLimits(kube, cfg.Kube), held.refuseLateWrites)
 	record := newJournal(cfg.Server)
 	handlers, err := extraHandlers(cfg.Server, kube, record)
 	if err != nil {
@@ -83,7 +83,7 @@ func Run(ctx context.Context, d driver.Driver, cfg config.Config, kube *rest.Con
 	remover := write.NewRemover(mgr.GetClient(), events, metrics, record.Removed)
 	c := &core{driver: d, mgr: mgr, cfg: cfg, events: events, metrics: metrics, writer: writer, journal: record, remover: remover, clock: hands}
 	c.makeOverlays()
-	if err := c.connect(ctx); err != nil {
+	if err := c.connectCloud(ctx); err != nil {
 		return err
 	}
 	if err := c.add(ctx); err != nil {
@@ -155,7 +155,7 @@ func options(cfg config.Config, kube *rest.Config, held *lease, scheme *runtime.
 		LeaderElectionNamespace:       leaseNamespace(cfg),
 		LeaderElectionReleaseOnCancel: true,
 		// A limiter of its own: behind a big scale-up the lease could not be renewed in time.
-		LeaderElectionConfig:   wrapped(kube, held.recordRenewals),
+		LeaderElectionConfig:   withTransports(kube, held.recordRenewals),
 		LeaseDuration:          &cfg.Leader.LeaseDuration,
 		RenewDeadline:          &cfg.Leader.RenewDeadline,
 		RetryPeriod:            &cfg.Leader.RetryPeriod,
@@ -168,8 +168,8 @@ func options(cfg config.Config, kube *rest.Config, held *lease, scheme *runtime.
 
 func address(port int) string { return ":" + strconv.Itoa(port) }
 
-// wrapped is a copy of a configuration whose requests pass through more transports.
-func wrapped(kube *rest.Config, by ...transport.WrapperFunc) *rest.Config {
+// withTransports is a copy of a configuration whose requests pass through more transports.
+func withTransports(kube *rest.Config, by ...transport.WrapperFunc) *rest.Config {
 	kube = rest.CopyConfig(kube)
 	for _, wrap := range by {
 		kube.Wrap(wrap)

@@ -31,10 +31,10 @@ type comparison struct {
 	skew time.Duration // ours less theirs
 }
 
-// time is the time of the API server, as far as it is known. Between two responses it advances with the monotonic
+// apiServerTime is the time of the API server, as far as it is known. Between two responses it advances with the monotonic
 // clock of this machine. The value has no monotonic reading: durations are measured on the API server's clock, even
 // if the clock of this machine was set meanwhile.
-func (c *clock) time() time.Time {
+func (c *clock) apiServerTime() time.Time {
 	now, last := c.now(), c.last.Load()
 	if last == nil {
 		return now.Round(0)

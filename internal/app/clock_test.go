@@ -65,12 +65,12 @@ func TestTrust_C07_AgesAreCountedWithTheTimeOfTheAPIServer(t *testing.T) {
 	m := newMachine()
 	server := m.begun.Round(0).Truncate(time.Second)
 	c := &clock{now: m.now}
-	if got := c.time(); !got.Equal(m.begun.Round(0)) {
+	if got := c.apiServerTime(); !got.Equal(m.begun.Round(0)) {
 		t.Errorf("before any answer it is %s, want %s", got, m.begun)
 	}
 	near := func(step string, want time.Time) {
 		t.Helper()
-		if got := c.time(); got.Sub(want).Abs() > 2*time.Second {
+		if got := c.apiServerTime(); got.Sub(want).Abs() > 2*time.Second {
 			t.Errorf("%s: it is %s, want %s", step, got, want)
 		}
 	}
@@ -80,7 +80,7 @@ func TestTrust_C07_AgesAreCountedWithTheTimeOfTheAPIServer(t *testing.T) {
 	}
 	answer()
 	near("it is right", server)
-	first := c.time()
+	first := c.apiServerTime()
 	m.passed, m.set = time.Minute, 20*time.Minute
 	near("it was set ahead, and no answer came yet", server.Add(m.passed))
 	answer()
@@ -89,7 +89,7 @@ func TestTrust_C07_AgesAreCountedWithTheTimeOfTheAPIServer(t *testing.T) {
 	near("it was set back, and no answer came yet", server.Add(m.passed))
 	answer()
 	near("it is behind", server.Add(m.passed))
-	if took := c.time().Sub(first); (took - 2*time.Minute).Abs() > 2*time.Second {
+	if took := c.apiServerTime().Sub(first); (took - 2*time.Minute).Abs() > 2*time.Second {
 		t.Errorf("%s passed, want two minutes", took)
 	}
 }

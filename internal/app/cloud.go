@@ -20,11 +20,11 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/version"
 )
 
-// connect reaches the cloud.
-func (c *core) connect(ctx context.Context) error {
-	c.ledger = adopt.NewLedger(c.clock.time)
+// connectCloud reaches the cloud.
+func (c *core) connectCloud(ctx context.Context) error {
+	c.ledger = adopt.NewLedger(c.clock.apiServerTime)
 	connected, err := c.driver.Connect(ctx, driver.Options{
-		Config: c.cfg, Version: version.Get().Version, Kube: c.mgr.GetConfig(), Client: c.mgr.GetClient(), Reader: c.mgr.GetAPIReader(), Events: c.events, Metrics: c.metrics, Now: c.clock.time,
+		Config: c.cfg, Version: version.Get().Version, Kube: c.mgr.GetConfig(), Client: c.mgr.GetClient(), Reader: c.mgr.GetAPIReader(), Events: c.events, Metrics: c.metrics, Now: c.clock.apiServerTime,
 		Remover: c.remover, Ledger: c.ledger, OverlayPrices: c.overlayPrices(), Overlaid: c.overlaidForLaunch(),
 	})
 	if err != nil {
@@ -34,9 +34,9 @@ func (c *core) connect(ctx context.Context) error {
 	return nil
 }
 
-// cloud is the cloud as one controller uses it: its calls are measured under its name.
-func (c *core) cloud(controller string) cloud.Provider {
-	inner := &metered.Provider{Inner: c.connected, Cloud: c.driver.Name, Controller: controller, Metrics: c.metrics, Now: c.clock.time}
+// meteredCloud is the cloud as one controller uses it: its calls are measured under its name.
+func (c *core) meteredCloud(controller string) cloud.Provider {
+	inner := &metered.Provider{Inner: c.connected, Cloud: c.driver.Name, Controller: controller, Metrics: c.metrics, Now: c.clock.apiServerTime}
 	if c.overlays == nil || controller == overlays.Controller {
 		return inner
 	}
@@ -48,18 +48,18 @@ func (c *core) addCloud() error {
 	if err := directory.Index(context.Background(), c.mgr.GetFieldIndexer(), c.driver.InstanceName); err != nil {
 		return err
 	}
-	offerings := &metered.Offerings{Pools: c.mgr.GetClient(), Types: c.cloud(metered.OfferingsController).Types, Strict: c.cfg.Compat.Strict, Metrics: c.metrics}
+	offerings := &metered.Offerings{Pools: c.mgr.GetClient(), Types: c.meteredCloud(metered.OfferingsController).Types, Strict: c.cfg.Compat.Strict, Metrics: c.metrics}
 	if err := periodic.Add(c.mgr, metered.OfferingsController, periodic.Every(metered.OfferingsEvery, offerings.Refresh)); err != nil {
 		return err
 	}
 	collector := &collect.Collector{
-		Cloud: c.connected, Claims: c.mgr.GetAPIReader(), Client: c.mgr.GetClient(), Ledger: c.ledger, Name: c.driver.InstanceName, Synced: c.store.Synced, Metrics: c.metrics, Now: c.clock.time,
+		Cloud: c.connected, Claims: c.mgr.GetAPIReader(), Client: c.mgr.GetClient(), Ledger: c.ledger, Name: c.driver.InstanceName, Synced: c.store.Synced, Metrics: c.metrics, Now: c.clock.apiServerTime,
 	}
 	if err := periodic.Add(c.mgr, collect.Controller, collector.Collect); err != nil {
 		return err
 	}
 	actor := &respond.Actor{
-		Directory: directory.Cache{Reader: c.mgr.GetClient()}, Remover: c.remover, Events: c.events, Metrics: c.metrics, ReservationLabel: c.driver.ReservationLabel, Now: c.clock.time,
+		Directory: directory.Cache{Reader: c.mgr.GetClient()}, Remover: c.remover, Events: c.events, Metrics: c.metrics, ReservationLabel: c.driver.ReservationLabel, Now: c.clock.apiServerTime,
 		SpotLost: c.connected.SpotLost, SpotAtRisk: c.connected.SpotAtRisk, ReservationLost: c.connected.ReservationLost,
 	}
 	leads := manager.RunnableFunc(func(context.Context) error {

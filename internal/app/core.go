@@ -84,7 +84,7 @@ func (c *core) add(ctx context.Context) error {
 		Words: c.driver.Words, Lanes: c.connected.Lanes(), Classes: c.kinds(), Strict: c.cfg.Compat.Strict,
 		CostManaged: c.cfg.Gates.PodDeletionCostManagement, DefaultSpread: defaultSpread(c.cfg.Scheduling.DefaultConstraints),
 		Devices: !c.cfg.Scheduling.IgnoreDRARequests,
-		Self:    selfPod(c.cfg), ReservationLabel: c.driver.ReservationLabel, Now: c.clock.time, Wake: c.batcher.Trigger, OnBound: c.countLanded,
+		Self:    selfPod(c.cfg), ReservationLabel: c.driver.ReservationLabel, Now: c.clock.apiServerTime, Wake: c.batcher.Trigger, OnBound: c.countLanded,
 	})
 	if err := c.readRepairs(); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (c *core) add(ctx context.Context) error {
 		}
 	}
 	if !c.cfg.Server.ClusterStateDisabled {
-		state, err := addObservers(c.mgr, c.driver.Classes(c.cfg), c.optionalKinds(), c.metrics, c.events, c.clock.time)
+		state, err := addObservers(c.mgr, c.driver.Classes(c.cfg), c.optionalKinds(), c.metrics, c.events, c.clock.apiServerTime)
 		if err != nil {
 			return err
 		}
@@ -128,7 +128,7 @@ func (c *core) add(ctx context.Context) error {
 
 func (c *core) provisioner() *provisioning.Provisioner {
 	return &provisioning.Provisioner{
-		Store: c.store, Cloud: c.cloud("provisioner"), Events: c.events, Metrics: c.metrics, Batcher: c.batcher, LaunchBackoff: c.backoff, Pulse: c.provisionerPulse, Journal: c.journal, Now: c.clock.time,
+		Store: c.store, Cloud: c.meteredCloud("provisioner"), Events: c.events, Metrics: c.metrics, Batcher: c.batcher, LaunchBackoff: c.backoff, Pulse: c.provisionerPulse, Journal: c.journal, Now: c.clock.apiServerTime,
 		Claims: c.orders, Nomination: c.nomination(), Policy: c.policy(),
 	}
 }
@@ -136,7 +136,7 @@ func (c *core) provisioner() *provisioning.Provisioner {
 // addBuffers keeps room for CapacityBuffers.
 func (c *core) addBuffers(plans *provisioning.Provisioner) error {
 	b := &buffers.Buffers{
-		Client: c.mgr.GetClient(), Live: c.mgr.GetAPIReader(), Cache: c.mgr.GetCache(), Store: c.store, Metrics: c.metrics, Events: c.events, Now: c.clock.time,
+		Client: c.mgr.GetClient(), Live: c.mgr.GetAPIReader(), Cache: c.mgr.GetCache(), Store: c.store, Metrics: c.metrics, Events: c.events, Now: c.clock.apiServerTime,
 		Trigger: func() { c.batcher.Trigger(provision.Retrigger) },
 	}
 	plans.BuffersPlanned = b.Planned
@@ -185,11 +185,11 @@ func (c *core) policy() solve.Policy {
 func (c *core) lifeCycle() []registrant {
 	k, strict, cl, millis := c.kinds(), c.cfg.Compat.Strict, c.mgr.GetClient(), c.cfg.Process.CPUMillis
 	many, some := loop.Workers(100, 5000, millis), loop.Workers(10, 1000, millis)
-	drains := &nodes.Drains{Metrics: c.metrics, Journal: c.journal, Now: c.clock.time}
-	queue := &nodes.Evictions{Client: cl, Events: c.events, Metrics: c.metrics, Workers: many, Now: c.clock.time}
+	drains := &nodes.Drains{Metrics: c.metrics, Journal: c.journal, Now: c.clock.apiServerTime}
+	queue := &nodes.Evictions{Client: cl, Events: c.events, Metrics: c.metrics, Workers: many, Now: c.clock.apiServerTime}
 	life := &claims.Claims{
-		Client: cl, Provider: &backoffProvider{Provider: c.cloud("nodeclaim.lifecycle"), backoff: c.backoff, orders: c.orders, now: c.clock.time}, Gates: c.connected.Gates(), Events: c.events, Metrics: c.metrics, Remover: c.remover,
-		Health: c.health, Classes: k, Strict: strict, Workers: many, Now: c.clock.time, PlannedPods: c.planned, Live: c.mgr.GetAPIReader(),
+		Client: cl, Provider: &backoffProvider{Provider: c.meteredCloud("nodeclaim.lifecycle"), backoff: c.backoff, orders: c.orders, now: c.clock.apiServerTime}, Gates: c.connected.Gates(), Events: c.events, Metrics: c.metrics, Remover: c.remover,
+		Health: c.health, Classes: k, Strict: strict, Workers: many, Now: c.clock.apiServerTime, PlannedPods: c.plannedPods, Live: c.mgr.GetAPIReader(),
 	}
 	if !c.cfg.Scheduling.IgnoreDRARequests {
 		life.Drivers = func(_ context.Context, node string) ([]string, error) {
@@ -197,21 +197,21 @@ func (c *core) lifeCycle() []registrant {
 		}
 	}
 	if c.cfg.Scheduling.NominatePods {
-		life.Nominate = (&claims.Nominator{Client: c.writer, Pods: c.store.Nominees, Metrics: c.metrics, Now: c.clock.time}).Nominate
+		life.Nominate = (&claims.Nominator{Client: c.writer, Pods: c.store.Nominees, Metrics: c.metrics, Now: c.clock.apiServerTime}).Nominate
 	}
 	reboots := c.reboots(queue)
-	life.Terminate = (&nodes.ClaimTermination{Client: cl, Provider: c.cloud("nodeclaim.lifecycle"), Launched: life.Launched, Events: c.events, Metrics: c.metrics, Drains: drains, Now: c.clock.time}).Terminate
+	life.Terminate = (&nodes.ClaimTermination{Client: cl, Provider: c.meteredCloud("nodeclaim.lifecycle"), Launched: life.Launched, Events: c.events, Metrics: c.metrics, Drains: drains, Now: c.clock.apiServerTime}).Terminate
 	return []registrant{
 		life, queue,
-		&nodes.NodeTermination{Client: cl, Provider: c.cloud("node.termination"), Queue: queue, Events: c.events, Metrics: c.metrics, Classes: k, Workers: many, Drains: drains, Now: c.clock.time},
+		&nodes.NodeTermination{Client: cl, Provider: c.meteredCloud("node.termination"), Queue: queue, Events: c.events, Metrics: c.metrics, Classes: k, Workers: many, Drains: drains, Now: c.clock.apiServerTime},
 		drains, &nodes.ImpossibleBudgets{Client: cl, Events: c.events, Metrics: c.metrics}, &observe.AnnotationDeprecations{Client: cl, Events: c.events, Metrics: c.metrics},
-		&claims.Expiration{Client: cl, Remover: c.remover, Classes: k, Strict: strict, Workers: some, Now: c.clock.time, ClockOff: c.clock.isSkewed},
-		&claims.Collector{Client: cl, Provider: c.cloud("nodeclaim.garbagecollection"), Remover: c.remover, Classes: k, Strict: strict, Now: c.clock.time},
-		&claims.Consistency{Client: cl, Events: c.events, Classes: k, Strict: strict, Workers: some, Now: c.clock.time},
+		&claims.Expiration{Client: cl, Remover: c.remover, Classes: k, Strict: strict, Workers: some, Now: c.clock.apiServerTime, ClockOff: c.clock.isSkewed},
+		&claims.Collector{Client: cl, Provider: c.meteredCloud("nodeclaim.garbagecollection"), Remover: c.remover, Classes: k, Strict: strict, Now: c.clock.apiServerTime},
+		&claims.Consistency{Client: cl, Events: c.events, Classes: k, Strict: strict, Workers: some, Now: c.clock.apiServerTime},
 		&claims.ClaimHydration{Client: cl, Classes: k, Strict: strict, Workers: many},
 		&claims.NodeHydration{Client: cl, Classes: k, Strict: strict, Workers: many},
-		&claims.PodEvents{Client: cl, Workers: some, Now: c.clock.time},
-		&disruption.Conditions{Client: cl, Cloud: c.cloud("nodeclaim.disruption"), Events: c.events, Words: c.driver.Words, Classes: c.classes(), Strict: strict, Workers: some, Now: c.clock.time},
+		&claims.PodEvents{Client: cl, Workers: some, Now: c.clock.apiServerTime},
+		&disruption.Conditions{Client: cl, Cloud: c.meteredCloud("nodeclaim.disruption"), Events: c.events, Words: c.driver.Words, Classes: c.classes(), Strict: strict, Workers: some, Now: c.clock.apiServerTime},
 		reboots, c.disruption(reboots.Commit),
 	}
 }
@@ -220,9 +220,9 @@ func (c *core) lifeCycle() []registrant {
 func (c *core) disruption(reboot func(context.Context, disrupt.Command) error) *disruption.Disruption {
 	g := c.cfg.Gates
 	return &disruption.Disruption{
-		Client: c.mgr.GetClient(), Reader: c.mgr.GetAPIReader(), Store: c.store, Cloud: c.cloud("disruption"), Claims: c.orders, Events: c.events, Metrics: c.metrics,
-		Pulse: c.disruptionPulse, Ends: c.queuePulse, LaunchBackoff: c.backoff, Priced: c.connected.Priced, Now: c.clock.time, ClockOff: c.clock.isSkewed, Policy: c.policy(), Nomination: c.nomination(), CostManaged: g.PodDeletionCostManagement, Seed: rand.Uint64(), Journal: c.journal,
-		Tuning:  tuning(c.cfg.Disruption),
+		Client: c.mgr.GetClient(), Reader: c.mgr.GetAPIReader(), Store: c.store, Cloud: c.meteredCloud("disruption"), Claims: c.orders, Events: c.events, Metrics: c.metrics,
+		Pulse: c.disruptionPulse, Ends: c.queuePulse, LaunchBackoff: c.backoff, Priced: c.connected.Priced, Now: c.clock.apiServerTime, ClockOff: c.clock.isSkewed, Policy: c.policy(), Nomination: c.nomination(), CostManaged: g.PodDeletionCostManagement, Seed: rand.Uint64(), Journal: c.journal,
+		Tuning:  disruptionTuning(c.cfg.Disruption),
 		Repairs: c.repairs, Reboot: reboot,
 		Methods: disrupt.Methods{
 			Repair: g.NodeRepair && !c.cfg.Compat.LegacyNodeRepair, Static: g.StaticCapacity,
@@ -231,8 +231,8 @@ func (c *core) disruption(reboot func(context.Context, disrupt.Command) error) *
 	}
 }
 
-// tuning is what the settings require of a move. A share of 0 disables the requirement.
-func tuning(d config.Disruption) disrupt.Tuning {
+// disruptionTuning is what the settings require of a move. A share of 0 disables the requirement.
+func disruptionTuning(d config.Disruption) disrupt.Tuning {
 	return disrupt.Tuning{Horizon: d.Horizon, PodCost: d.PodCost, MinAge: d.MinAge, MinSaving: d.MinSaving, AnySaving: d.MinSaving == 0}
 }
 
@@ -241,17 +241,17 @@ func (c *core) pools() []registrant {
 	list := []registrant{
 		&pools.Pools{
 			Client: c.mgr.GetClient(), Events: c.events, Health: c.health, Words: c.driver.Words, Classes: c.classes(), Strict: c.cfg.Compat.Strict,
-			Workers: loop.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: c.clock.time, LaunchBackoff: c.backoff,
+			Workers: loop.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: c.clock.apiServerTime, LaunchBackoff: c.backoff,
 		},
 		&pools.Counter{Client: c.mgr.GetClient(), Usage: c.store, Metrics: c.metrics, Classes: c.classes()},
 	}
 	if c.cfg.Gates.StaticCapacity {
 		static := &pools.Static{
 			Client: c.mgr.GetClient(), Live: c.mgr.GetAPIReader(), Store: c.store, Claims: c.orders, LaunchBackoff: c.backoff, Remover: c.remover, Words: c.driver.Words,
-			Classes: c.classes(), Strict: c.cfg.Compat.Strict, Workers: loop.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: c.clock.time,
+			Classes: c.classes(), Strict: c.cfg.Compat.Strict, Workers: loop.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: c.clock.apiServerTime,
 		}
 		if c.overlays != nil {
-			static.Types = c.cloud("static.provisioning").Types
+			static.Types = c.meteredCloud("static.provisioning").Types
 		}
 		list = append(list, static)
 	}
@@ -265,12 +265,12 @@ func (c *core) deletionCosts() []registrant {
 	}
 	queue := &disruption.CostWrites{Client: c.mgr.GetClient(), Metrics: c.metrics, Workers: loop.Workers(100, 5000, c.cfg.Process.CPUMillis)}
 	return []registrant{queue, &disruption.DeletionCosts{
-		Client: c.mgr.GetClient(), Store: c.store, Cloud: c.cloud("pod.deletioncost"), Queue: queue, Metrics: c.metrics, Now: c.clock.time,
+		Client: c.mgr.GetClient(), Store: c.store, Cloud: c.meteredCloud("pod.deletioncost"), Queue: queue, Metrics: c.metrics, Now: c.clock.apiServerTime,
 	}}
 }
 
-// planned returns the pods that a claim is reserved for and that are still pending (V15-61).
-func (c *core) planned(claim string) []types.NamespacedName {
+// plannedPods returns the pods that a claim is reserved for and that are still pending (V15-61).
+func (c *core) plannedPods(claim string) []types.NamespacedName {
 	var out []types.NamespacedName
 	for _, p := range c.store.Planned(claim) {
 		out = append(out, client.ObjectKeyFromObject(p))

@@ -15,7 +15,7 @@ func (c *core) makeOverlays() {
 	if c.cfg.Gates.NodeOverlay {
 		c.overlays = &overlays.Overlays{
 			Client: c.mgr.GetClient(), Reader: c.mgr.GetAPIReader(), Informers: c.mgr.GetCache(), Words: c.driver.Words, Classes: c.classes(), Strict: c.cfg.Compat.Strict,
-			Events: c.events, Metrics: c.metrics, Now: c.clock.time,
+			Events: c.events, Metrics: c.metrics, Now: c.clock.apiServerTime,
 		}
 	}
 }
@@ -25,7 +25,7 @@ func (c *core) addOverlays() error {
 	if c.overlays == nil {
 		return nil
 	}
-	c.overlays.Store, c.overlays.Types = c.store, c.cloud(overlays.Controller).Types
+	c.overlays.Store, c.overlays.Types = c.store, c.meteredCloud(overlays.Controller).Types
 	c.overlays.Changed = func() { c.batcher.Trigger(provision.Retrigger) }
 	return c.overlays.Register(c.mgr)
 }

@@ -16,8 +16,8 @@ const rebootWorkers = 10
 // (V15-35).
 func (c *core) reboots(queue *nodes.Evictions) *nodes.Reboots {
 	return &nodes.Reboots{
-		Client: c.mgr.GetClient(), Provider: c.cloud("nodeclaim.reboot"), Queue: queue, Store: c.store, Events: c.events, Metrics: c.metrics, Remover: c.remover,
-		Classes: c.kinds(), Workers: rebootWorkers, Now: c.clock.time,
+		Client: c.mgr.GetClient(), Provider: c.meteredCloud("nodeclaim.reboot"), Queue: queue, Store: c.store, Events: c.events, Metrics: c.metrics, Remover: c.remover,
+		Classes: c.kinds(), Workers: rebootWorkers, Now: c.clock.apiServerTime,
 	}
 }
 
@@ -27,7 +27,7 @@ func (c *core) readRepairs() error {
 	if !c.cfg.Gates.NodeRepair {
 		return nil
 	}
-	list := c.cloud("node.health").Repairs()
+	list := c.meteredCloud("node.health").Repairs()
 	var err error
 	if c.cfg.Compat.LegacyNodeRepair {
 		c.legacyPolicies, err = lifecycle.NewAilments(list)
@@ -47,6 +47,6 @@ func (c *core) legacyRepair() []registrant {
 	}
 	return []registrant{&nodes.NodeHealth{
 		Client: c.mgr.GetClient(), Ailments: c.legacyPolicies, Events: c.events, Metrics: c.metrics, Remover: c.remover, Classes: c.kinds(),
-		Workers: loop.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: c.clock.time,
+		Workers: loop.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: c.clock.apiServerTime,
 	}}
 }

@@ -28,7 +28,7 @@ func (r *otherControllers) checkDeployments(ctx context.Context) error {
 	own := slices.IndexFunc(list.Items, func(d appsv1.Deployment) bool { return d.Namespace == r.home && isController(&d.Spec.Template.Spec) })
 	for i := range list.Items {
 		d := &list.Items[i]
-		if r.leading && own >= 0 && yields(&d.Spec.Template.Spec) && older(&list.Items[own], d) {
+		if r.leading && own >= 0 && exitsBesideOlder(&d.Spec.Template.Spec) && isOlder(&list.Items[own], d) {
 			continue // it ends when it looks
 		}
 		if d.Namespace != r.home && d.Namespace != r.namespace && d.Status.ReadyReplicas > 0 && isController(&d.Spec.Template.Spec) {
@@ -39,20 +39,20 @@ func (r *otherControllers) checkDeployments(ctx context.Context) error {
 }
 
 // isController knows a controller by a variable that both charts set. Others may carry the label, such as dashboards.
-func isController(pod *corev1.PodSpec) bool { return sets(pod, "KARPENTER_SERVICE") }
+func isController(pod *corev1.PodSpec) bool { return setsVariable(pod, "KARPENTER_SERVICE") }
 
-// yields reports whether a controller is one like this, which exits beside an older one. Karpenter does not. A
+// exitsBesideOlder reports whether a controller is one like this, which exits beside an older one. Karpenter does not. A
 // variable that only our chart sets identifies it.
-func yields(pod *corev1.PodSpec) bool { return sets(pod, "NOMINATE_PODS") }
+func exitsBesideOlder(pod *corev1.PodSpec) bool { return setsVariable(pod, "NOMINATE_PODS") }
 
-func sets(pod *corev1.PodSpec, variable string) bool {
+func setsVariable(pod *corev1.PodSpec, variable string) bool {
 	return slices.ContainsFunc(pod.Containers, func(c corev1.Container) bool {
 		return slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == variable })
 	})
 }
 
-// older compares the ages of two Deployments, and their namespaces if they are of one second.
-func older(a, b *appsv1.Deployment) bool {
+// isOlder compares the ages of two Deployments, and their namespaces if they are of one second.
+func isOlder(a, b *appsv1.Deployment) bool {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace, b.Namespace)) < 0
 }
 

@@ -58,7 +58,7 @@ func New(ctx context.Context, o driver.Options) (*Cloud, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := reachable(ctx, clients.ec2, clients.region, o.Config.AWS.ClusterName); err != nil {
+	if err := checkReachable(ctx, clients.ec2, clients.region, o.Config.AWS.ClusterName); err != nil {
 		return nil, err
 	}
 	c := &Cloud{o: o, clients: clients}
@@ -69,11 +69,11 @@ func New(ctx context.Context, o driver.Options) (*Cloud, error) {
 		return nil, err
 	}
 	if o.Config.AWS.ZonalShift {
-		if err := shiftable(ctx, c.cluster, clients.shifts); err != nil {
+		if err := checkZonalShift(ctx, c.cluster, clients.shifts); err != nil {
 			return nil, err
 		}
 	}
-	c.compose()
+	c.composeParts()
 	c.unavailable.Log = log.FromContext(ctx)
 	if err := c.catalog.Refresh(ctx); err != nil {
 		return nil, fmt.Errorf("load instance types: %w", err)
@@ -101,8 +101,8 @@ func newCluster(o driver.Options, clients *clients) (*eks.Cluster, error) {
 	}), nil
 }
 
-// shiftable checks that zonal shifts of the cluster can be read, since it was requested.
-func shiftable(ctx context.Context, cluster *eks.Cluster, api *arczonalshift.Client) error {
+// checkZonalShift checks that zonal shifts of the cluster can be read, since it was requested.
+func checkZonalShift(ctx context.Context, cluster *eks.Cluster, api *arczonalshift.Client) error {
 	const fix = "enable zonal shift for the cluster and give the role of the controller arc-zonal-shift:GetManagedResource, or clear the setting enable-zonal-shift"
 	arn, err := cluster.ARN(ctx)
 	if err != nil {
@@ -114,8 +114,8 @@ func shiftable(ctx context.Context, cluster *eks.Cluster, api *arczonalshift.Cli
 	return nil
 }
 
-// compose builds the parts. None of them asks anybody anything yet.
-func (c *Cloud) compose() {
+// composeParts builds the parts. None of them asks anybody anything yet.
+func (c *Cloud) composeParts() {
 	if c.o.Ledger == nil {
 		c.o.Ledger = adopt.NewLedger(c.o.Now)
 	}

@@ -34,7 +34,7 @@ func nameMissing(err error, cluster string, env func(string) string) error {
 		return nameMissingTrust(err, cluster, env)
 	}
 	return fmt.Errorf("the controller has no credentials for AWS: give its service account a role with %s, or with the annotation eks.amazonaws.com/role-arn (chart value serviceAccount.annotations), and restart its pods; what EKS gives a pod is settled when the pod is created: %w",
-		association(cluster, accountOf("", env(envNamespace))), err)
+		associationCommand(cluster, accountOf("", env(envNamespace))), err)
 }
 
 // nameMissingAssociation is for EKS Pod Identity. The agent passes on what EKS said as text, in one form or another.
@@ -42,7 +42,7 @@ func nameMissingAssociation(err error, cluster string, env func(string) string) 
 	account := accountOf(env(envAgentToken), env(envNamespace))
 	switch text := err.Error(); {
 	case strings.Contains(text, "ResourceNotFoundException"):
-		return fmt.Errorf("EKS Pod Identity has no role for %s; run %s: %w", account, association(cluster, account), err)
+		return fmt.Errorf("EKS Pod Identity has no role for %s; run %s: %w", account, associationCommand(cluster, account), err)
 	case strings.Contains(text, "AccessDeniedException"):
 		return fmt.Errorf("EKS Pod Identity may not use the role that is associated with %s; its trust policy must allow pods.eks.amazonaws.com the actions sts:AssumeRole and sts:TagSession (iam/trust/controller-pod-identity.json): %w", account, err)
 	case strings.Contains(text, "Exception"):
@@ -89,8 +89,8 @@ func placeholder(known, otherwise string) string {
 	return known
 }
 
-// association is the command that gives the service account a role.
-func association(cluster string, a serviceAccount) string {
+// associationCommand is the command that gives the service account a role.
+func associationCommand(cluster string, a serviceAccount) string {
 	return fmt.Sprintf("`aws eks create-pod-identity-association --cluster-name %s --namespace %s --service-account %s --role-arn ROLE_ARN`",
 		cluster, placeholder(a.namespace, "NAMESPACE"), placeholder(a.name, "SERVICE_ACCOUNT"))
 }

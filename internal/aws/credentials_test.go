@@ -58,7 +58,7 @@ func TestCredentialsOfTheDefaultChain(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := reachable(t.Context(), c.ec2, c.region, "sandbox"); err != nil {
+			if err := checkReachable(t.Context(), c.ec2, c.region, "sandbox"); err != nil {
 				t.Fatal(err)
 			}
 			if !strings.Contains(signed, "Credential="+tc.want+"/") {
@@ -149,7 +149,7 @@ func TestS_122_S_123_MissingCredentialsNameTheFix(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = reachable(t.Context(), c.ec2, c.region, "sandbox")
+			err = checkReachable(t.Context(), c.ec2, c.region, "sandbox")
 			for _, text := range tc.want {
 				if err == nil || !strings.Contains(err.Error(), text) {
 					t.Errorf("%v\nwant %q", err, text)

@@ -32,8 +32,8 @@ func machineOf(i inventory.Instance) machine {
 	return m
 }
 
-// instance is what the inventory caches of a machine that was launched just now with a class.
-func (m machine) instance(class *awsv1.EC2NodeClass, tags map[string]string) inventory.Instance {
+// inventoryInstance is what the inventory caches of a machine that was launched just now with a class.
+func (m machine) inventoryInstance(class *awsv1.EC2NodeClass, tags map[string]string) inventory.Instance {
 	groups := make([]string, 0, len(class.Status.SecurityGroups))
 	for _, g := range class.Status.SecurityGroups {
 		groups = append(groups, g.ID)
@@ -45,8 +45,8 @@ func (m machine) instance(class *awsv1.EC2NodeClass, tags map[string]string) inv
 	}
 }
 
-// reserved completes what EC2 does not tell about the reservation a machine runs in.
-func (m *machine) reserved(class *awsv1.EC2NodeClass) {
+// completeReservation completes what EC2 does not tell about the reservation a machine runs in.
+func (m *machine) completeReservation(class *awsv1.EC2NodeClass) {
 	for _, r := range class.Status.CapacityReservations {
 		if m.Reservation == r.ID {
 			m.ReservationType, m.Interruptible = r.ReservationType, r.Interruptible

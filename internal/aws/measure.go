@@ -14,8 +14,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
-// measure counts every request to AWS, and every attempt at one.
-func measure(stack *middleware.Stack, m *metric.Set) error {
+// addMetering counts every request to AWS, and every attempt at one.
+func addMetering(stack *middleware.Stack, m *metric.Set) error {
 	request := middleware.InitializeMiddlewareFunc("DovetailRequestMetrics", func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
 		begun := time.Now()
 		out, metadata, err := next.HandleInitialize(ctx, in)

@@ -118,11 +118,11 @@ func (p *provider) Launch(ctx context.Context, claim *karpv1.NodeClaim) (cloud.I
 	}
 	all, err := p.types.Types(class, claim.Spec.Kubelet)
 	if err != nil {
-		return cloud.Instance{}, unresolved(err)
+		return cloud.Instance{}, unresolvedTypesError(err)
 	}
 	all, lanes, err := p.withOverlays(ctx, claim, all)
 	if err != nil {
-		return cloud.Instance{}, unresolved(err)
+		return cloud.Instance{}, unresolvedTypesError(err)
 	}
 	done, err := p.ledger.Turn(ctx, claim.UID)
 	if err != nil {
@@ -177,7 +177,7 @@ func (p *provider) findOrLaunch(ctx context.Context, claim *karpv1.NodeClaim, cl
 		p.emitSpotRoleMissing(claim)
 	}
 	m := machine(bought)
-	p.inventory.Remember(m.instance(class, p.tags(class, claim.Labels[karpv1.LabelNodePool])))
+	p.inventory.Remember(m.inventoryInstance(class, p.tags(class, claim.Labels[karpv1.LabelNodePool])))
 	return m, nil
 }
 
@@ -217,7 +217,7 @@ func (p *provider) machineOfClaim(claim *karpv1.NodeClaim, found *inventory.Inst
 		return machine{}
 	}
 	m := machineOf(*found)
-	m.reserved(class)
+	m.completeReservation(class)
 	if m.Reservation != "" {
 		p.holds(m.Reservation, string(claim.UID))
 	}
@@ -394,7 +394,7 @@ func conditionText(c *metav1.Condition) string {
 	return ": " + c.Message
 }
 
-// unresolved makes a launch wait that cannot know its instance types, instead of giving the claim up.
-func unresolved(err error) error {
+// unresolvedTypesError makes a launch wait that cannot know its instance types, instead of giving the claim up.
+func unresolvedTypesError(err error) error {
 	return &cloud.Error{Op: "list instance types", Reason: "InstanceTypeResolutionFailed", Err: err}
 }

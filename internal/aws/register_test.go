@@ -65,7 +65,7 @@ func TestEverythingCanBeComposedAndRegistered(t *testing.T) {
 	if cloud.cluster, err = newCluster(cloud.o, c); err != nil {
 		t.Fatal(err)
 	}
-	cloud.compose()
+	cloud.composeParts()
 	if err := cloud.Register(mgr); err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestFM_E01_AStandbyThatTakesOverIsNotSure(t *testing.T) {
 	if cloud.cluster, err = newCluster(driver.Options{Kube: &rest.Config{Host: "http://127.0.0.1:1"}}, c); err != nil {
 		t.Fatal(err)
 	}
-	cloud.compose()
+	cloud.composeParts()
 	now = now.Add(time.Hour)
 	cloud.o.Ledger.Started() // it leads now
 	for _, tc := range []struct {

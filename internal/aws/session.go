@@ -60,7 +60,7 @@ func newClients(ctx context.Context, version string, m *metric.Set) (*clients, e
 		})),
 		awsconfig.WithAPIOptions([]func(*middleware.Stack) error{
 			awsmiddleware.AddUserAgentKey("karpenter.sh-" + version),
-			func(stack *middleware.Stack) error { return measure(stack, m) },
+			func(stack *middleware.Stack) error { return addMetering(stack, m) },
 		}),
 	)
 	if err != nil {
@@ -99,8 +99,8 @@ type dryRunner interface {
 	DescribeInstanceTypes(context.Context, *ec2.DescribeInstanceTypesInput, ...func(*ec2.Options)) (*ec2.DescribeInstanceTypesOutput, error)
 }
 
-// reachable checks that EC2 answers and that the controller may use it, before anything depends on it.
-func reachable(ctx context.Context, api dryRunner, region, cluster string) error {
+// checkReachable checks that EC2 answers and that the controller may use it, before anything depends on it.
+func checkReachable(ctx context.Context, api dryRunner, region, cluster string) error {
 	limited, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
 	_, err := api.DescribeInstanceTypes(limited, &ec2.DescribeInstanceTypesInput{DryRun: new(true)})

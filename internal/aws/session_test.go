@@ -97,7 +97,7 @@ func TestTheConnectionIsChecked(t *testing.T) {
 	}{"a dry run that would work": {412, false}, "an answer to no dry run": {200, true}, "no service": {400, true}} {
 		t.Run(name, func(t *testing.T) {
 			c, _ := connect(t, &ec2Server{answers: []int{tc.answer}})
-			if err := reachable(t.Context(), c.ec2, c.region, "sandbox"); (err != nil) != tc.fails {
+			if err := checkReachable(t.Context(), c.ec2, c.region, "sandbox"); (err != nil) != tc.fails {
 				t.Error(err)
 			}
 		})
@@ -119,7 +119,7 @@ func TestTheFixIsNamed(t *testing.T) {
 		"check the role annotation":       code("AuthFailure"),
 		"no credentials for AWS":          errors.New("operation error STS: AssumeRoleWithWebIdentity, dial tcp: lookup sts.eu-west-1.amazonaws.com: i/o timeout"),
 	} {
-		if got := reachable(t.Context(), refusing{err}, "eu-west-1", "sandbox"); got == nil || !strings.Contains(got.Error(), want) {
+		if got := checkReachable(t.Context(), refusing{err}, "eu-west-1", "sandbox"); got == nil || !strings.Contains(got.Error(), want) {
 			t.Errorf("%v does not say %q", got, want)
 		}
 	}
@@ -129,7 +129,7 @@ func TestTheFixIsNamed(t *testing.T) {
 func TestFM_C19_NoNameIsResolved(t *testing.T) {
 	t.Parallel()
 	err := fmt.Errorf("operation error EC2: DescribeInstanceTypes: %w", &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "ec2.eu-west-1.amazonaws.com", IsNotFound: true}})
-	got := fmt.Sprint(reachable(t.Context(), refusing{err}, "eu-west-1", "sandbox"))
+	got := fmt.Sprint(checkReachable(t.Context(), refusing{err}, "eu-west-1", "sandbox"))
 	for _, want := range []string{"the name ec2.eu-west-1.amazonaws.com cannot be resolved", "dnsPolicy=Default"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s does not say %q", got, want)
@@ -149,7 +149,7 @@ func TestAConnectionWithoutResponseTimesOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		if err := reachable(t.Context(), neverAnswers{}, "eu-west-1", "sandbox"); err == nil || !strings.Contains(err.Error(), "check the network") {
+		if err := checkReachable(t.Context(), neverAnswers{}, "eu-west-1", "sandbox"); err == nil || !strings.Contains(err.Error(), "check the network") {
 			t.Error(err)
 		}
 		if waited := time.Since(start); waited > time.Minute {

@@ -59,7 +59,7 @@ func (t *tagger) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 		t.dropTurn(req.Name)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if !taggable(claim) {
+	if !needsTags(claim) {
 		t.dropTurn(req.Name)
 		return ctrl.Result{}, nil
 	}
@@ -86,8 +86,8 @@ func (t *tagger) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	return ctrl.Result{}, client.IgnoreNotFound(t.annotateTagged(ctx, claim))
 }
 
-// taggable reports whether a claim's node is known and not all tags are there.
-func taggable(claim *karpv1.NodeClaim) bool {
+// needsTags reports whether a claim's node is known and not all tags are there.
+func needsTags(claim *karpv1.NodeClaim) bool {
 	tagged := claim.Annotations[awsv1.AnnotationTagged] == "true" && claim.Annotations[awsv1.AnnotationClusterNameTagged] == "true"
 	return !tagged && claim.DeletionTimestamp.IsZero() && claim.Status.NodeName != "" && inventory.InstanceID(claim.Status.ProviderID) != ""
 }

@@ -33,7 +33,7 @@ func Limit(budgets []cluster.Budget, cause string, total int, now time.Time) (n 
 			w.Subject = "spec.disruption.budgets[" + strconv.Itoa(i) + "]." + w.Subject
 			broken = append(broken, w)
 		}
-		if len(wrong) == 0 && applies(&budgets[i], cause) && read.active(now) {
+		if len(wrong) == 0 && appliesTo(&budgets[i], cause) && read.isActive(now) {
 			n = min(n, read.nodes.Of(total))
 		}
 	}
@@ -43,8 +43,8 @@ func Limit(budgets []cluster.Budget, cause string, total int, now time.Time) (n 
 	return n, nil
 }
 
-// applies reports whether a budget restrains a cause. An empty list is read as an absent one.
-func applies(b *cluster.Budget, cause string) bool {
+// appliesTo reports whether a budget restrains a cause. An empty list is read as an absent one.
+func appliesTo(b *cluster.Budget, cause string) bool {
 	return len(b.Reasons) == 0 || slices.Contains(b.Reasons, cause)
 }
 
@@ -56,7 +56,7 @@ type compiled struct {
 	lasts    time.Duration
 }
 
-func (c *compiled) active(now time.Time) bool {
+func (c *compiled) isActive(now time.Time) bool {
 	return c.always || c.schedule.Active(now, c.lasts)
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
 
-// chooses reports whether a term of a pod selects another pod (SC-36).
-func chooses(t *cluster.PodTerm, p *cluster.Pod) bool {
+// termSelects reports whether a term of a pod selects another pod (SC-36).
+func termSelects(t *cluster.PodTerm, p *cluster.Pod) bool {
 	return (t.Everywhere || slices.Contains(t.Namespaces, p.Key.Namespace)) && t.Selector.Matches(shapeOf(p.Shape).Labels)
 }
 
@@ -64,12 +64,12 @@ func sequences(waiting int) []sequence {
 	return list
 }
 
-// affinities verifies required pod affinity (SC-33): there must be an order in which every pod finds a match in its
+// checkAffinities verifies required pod affinity (SC-33): there must be an order in which every pod finds a match in its
 // domain, or may start. Some orders are tried; the plan is at fault only if each fails.
-func (c *checker) affinities() {
+func (c *checker) checkAffinities() {
 	var left []*arrival
-	for _, order := range sequences(len(c.attract().waiting)) {
-		a := c.attract()
+	for _, order := range sequences(len(c.countAttraction().waiting)) {
+		a := c.countAttraction()
 		if len(a.waiting) == 0 {
 			return
 		}
@@ -96,7 +96,7 @@ func (c *checker) affinities() {
 	for _, w := range left {
 		var keys []string
 		for _, t := range w.terms {
-			keys = append(keys, t.key+" "+t.term.Selector.Text+" at "+w.at.spot(t.key).String())
+			keys = append(keys, t.key+" "+t.term.Selector.Text+" at "+w.at.domainOf(t.key).String())
 		}
 		c.add(AffinityUnmet, "SC-33", "pod/"+w.pod.Key.String(), "a match in its domain on "+w.at.name, strings.Join(keys, "; "))
 	}
@@ -108,21 +108,21 @@ func (a *attraction) placeFirst(i int) {
 	w := a.waiting[i]
 	var later []*arrival
 	for _, f := range a.free {
-		if slices.ContainsFunc(w.terms, func(t *tally) bool { return w.alone(t) && chooses(t.term, f.pod) }) {
+		if slices.ContainsFunc(w.terms, func(t *tally) bool { return w.hasNoMatch(t) && termSelects(t.term, f.pod) }) {
 			later = append(later, f)
 		} else {
 			a.countPod(f)
 		}
 	}
 	a.free = later
-	if !slices.ContainsFunc(w.terms, func(t *tally) bool { return !w.follows(t) && !w.starts(t) }) {
+	if !slices.ContainsFunc(w.terms, func(t *tally) bool { return !w.hasCertainMatch(t) && !w.mayBeFirst(t) }) {
 		a.countPod(w)
 		a.waiting = slices.Delete(a.waiting, i, i+1)
 	}
 }
 
-// attract counts what is there before the plan.
-func (c *checker) attract() *attraction {
+// countAttraction counts what is there before the plan.
+func (c *checker) countAttraction() *attraction {
 	a := &attraction{}
 	byText := map[string]*tally{}
 	for _, at := range c.places {
@@ -158,9 +158,9 @@ func (c *checker) attract() *attraction {
 	}
 	for _, f := range a.free {
 		for _, t := range a.tallies {
-			if chooses(t.term, f.pod) {
+			if termSelects(t.term, f.pod) {
 				t.with[f.at] = true
-				if d, pinned := f.at.spot(t.key).only(); pinned {
+				if d, pinned := f.at.domainOf(t.key).onlyDomain(); pinned {
 					t.free[d] = true
 				}
 			}
@@ -172,11 +172,11 @@ func (c *checker) attract() *attraction {
 // countPod counts a pod where it is. SC-34: for affinity a domain counts once it is the only one left.
 func (a *attraction) countPod(w *arrival) {
 	for _, t := range a.tallies {
-		if !chooses(t.term, w.pod) {
+		if !termSelects(t.term, w.pod) {
 			continue
 		}
 		t.on[w.at]++
-		if d, pinned := w.at.spot(t.key).only(); pinned {
+		if d, pinned := w.at.domainOf(t.key).onlyDomain(); pinned {
 			t.in[d]++
 			if !w.at.terminating {
 				t.held[d]++
@@ -196,7 +196,7 @@ func (a *attraction) placeWaiting(deferStarts bool) {
 func (a *attraction) placeFollowers() (progress bool) {
 	var rest []*arrival
 	for _, w := range a.waiting {
-		if !slices.ContainsFunc(w.terms, func(t *tally) bool { return !w.follows(t) }) {
+		if !slices.ContainsFunc(w.terms, func(t *tally) bool { return !w.hasCertainMatch(t) }) {
 			a.countPod(w)
 			progress = true
 		} else {
@@ -209,7 +209,7 @@ func (a *attraction) placeFollowers() (progress bool) {
 
 func (a *attraction) placeStarter(deferStarts bool) bool {
 	i := slices.IndexFunc(a.waiting, func(w *arrival) bool {
-		return !(deferStarts && w.canWait()) && !slices.ContainsFunc(w.terms, func(t *tally) bool { return !w.follows(t) && !w.starts(t) })
+		return !(deferStarts && w.canWait()) && !slices.ContainsFunc(w.terms, func(t *tally) bool { return !w.hasCertainMatch(t) && !w.mayBeFirst(t) })
 	})
 	if i < 0 {
 		return false
@@ -221,21 +221,21 @@ func (a *attraction) placeStarter(deferStarts bool) bool {
 
 // canWait reports whether each term that has no match yet gets one from pods without required affinity.
 func (w *arrival) canWait() bool {
-	return !slices.ContainsFunc(w.terms, w.alone)
+	return !slices.ContainsFunc(w.terms, w.hasNoMatch)
 }
 
-// alone reports whether a term has no match yet in the pod's domain, and gets none from pods without required
+// hasNoMatch reports whether a term has no match yet in the pod's domain, and gets none from pods without required
 // affinity.
-func (w *arrival) alone(t *tally) bool {
-	d, pinned := w.at.spot(t.key).only()
-	return !w.follows(t) && !t.with[w.at] && !(pinned && t.free[d])
+func (w *arrival) hasNoMatch(t *tally) bool {
+	d, pinned := w.at.domainOf(t.key).onlyDomain()
+	return !w.hasCertainMatch(t) && !t.with[w.at] && !(pinned && t.free[d])
 }
 
-// follows reports whether a match is sure to be in the domain the pod ends up in: in each domain that
+// hasCertainMatch reports whether a match is sure to be in the domain the pod ends up in: in each domain that
 // is left, or on the very node, which is in one domain with itself wherever it lands.
-func (w *arrival) follows(t *tally) bool {
-	s := w.at.spot(t.key)
-	if s.nowhere() || s.absent {
+func (w *arrival) hasCertainMatch(t *tally) bool {
+	s := w.at.domainOf(t.key)
+	if s.isEmpty() || s.absent {
 		return false
 	}
 	if t.on[w.at] > 0 {
@@ -244,16 +244,16 @@ func (w *arrival) follows(t *tally) bool {
 	return !s.open && !slices.ContainsFunc(s.values, func(d string) bool { return t.in[d] == 0 })
 }
 
-// starts reports whether the pod may be the first of its group: it matches its own term, and no domain that its
+// mayBeFirst reports whether the pod may be the first of its group: it matches its own term, and no domain that its
 // requirements allow has a match. A match on a terminating node does not count, because no pod can join it there; it
 // may still be followed where other nodes share its domain. The specification pins the node to the domain started in.
 // A node that stays open does no harm, because pods elsewhere cannot follow it.
-func (w *arrival) starts(t *tally) bool {
-	s := w.at.spot(t.key)
-	if s.nowhere() || s.absent || !chooses(t.term, w.pod) {
+func (w *arrival) mayBeFirst(t *tally) bool {
+	s := w.at.domainOf(t.key)
+	if s.isEmpty() || s.absent || !termSelects(t.term, w.pod) {
 		return false
 	}
-	return slices.ContainsFunc(strictly(w.at, shapeOf(w.pod.Shape)), func(strict reqs.Set) bool {
+	return slices.ContainsFunc(strictTerms(w.at, shapeOf(w.pod.Shape)), func(strict reqs.Set) bool {
 		for d, n := range t.held {
 			if n > 0 && strict.Allows(t.key, d) {
 				return false

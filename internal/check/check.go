@@ -39,7 +39,7 @@ func Plan(p solve.Problem, plan solve.Plan) []Violation {
 	c.create(plan.Create, batch)
 	c.unplaced(plan, batch)
 	c.everyPodOnce(batch)
-	c.judge()
+	c.checkPlaces()
 	c.cost(plan)
 	return c.found
 }
@@ -115,8 +115,8 @@ func (c *checker) release(batch *batchPods) {
 	}
 }
 
-// place counts the pod as placed and returns it, or nil if the batch does not have it.
-func (c *checker) place(batch *batchPods, key cluster.PodKey) *entry {
+// recordPlaced counts the pod as placed and returns it, or nil if the batch does not have it.
+func (c *checker) recordPlaced(batch *batchPods, key cluster.PodKey) *entry {
 	e := batch.by[key]
 	if e == nil {
 		c.add(PodUnknown, "", "pod/"+key.String(), "a pod of the problem", "none of that name")
@@ -137,7 +137,7 @@ func (c *checker) bind(binds []solve.Bind, batch *batchPods) {
 		}
 	}
 	for _, b := range binds {
-		e := c.place(batch, b.Pod)
+		e := c.recordPlaced(batch, b.Pod)
 		at := nodes[b.Node]
 		switch {
 		case at == nil:
@@ -159,7 +159,7 @@ func (c *checker) create(nodes []solve.NewNode, batch *batchPods) {
 		name := "create[" + strconv.Itoa(i) + "]"
 		at := &place{name: name, host: c.prefix + name, words: c.view.Words, plan: n, offerings: c.offerings[n.Pool]}
 		for _, key := range n.Pods {
-			if e := c.place(batch, key); e != nil {
+			if e := c.recordPlaced(batch, key); e != nil {
 				at.come = append(at.come, e.pod)
 			}
 		}
@@ -183,7 +183,7 @@ func (c *checker) unplaced(plan solve.Plan, batch *batchPods) {
 	for i := range plan.Unplaced {
 		u := &plan.Unplaced[i]
 		subject := "pod/" + u.Pod.String()
-		c.place(batch, u.Pod)
+		c.recordPlaced(batch, u.Pod)
 		if len(u.Why) == 0 {
 			c.add(ReasonMissing, "scheduling 6.3", subject, "a reason", "none")
 		}
@@ -207,8 +207,8 @@ func (c *checker) everyPodOnce(batch *batchPods) {
 	}
 }
 
-// judge looks at every place that the plan touches, then at what places share.
-func (c *checker) judge() {
+// checkPlaces looks at every place that the plan touches, then at what places share.
+func (c *checker) checkPlaces() {
 	c.overCapacity = sync.OnceValue(c.capacityTopology)
 	for _, at := range c.places {
 		switch {
@@ -218,18 +218,18 @@ func (c *checker) judge() {
 			c.newNode(at)
 		}
 	}
-	c.limits()
+	c.checkLimits()
 	c.reservations()
-	c.spreads()
-	c.affinities()
+	c.checkSpreads()
+	c.checkAffinities()
 	c.antiAffinities()
-	c.devices()
+	c.checkDevices()
 }
 
 // tolerance is how far apart two sums of prices may be because they were added in another order.
 const tolerance = 1e-6
 
-func same(a, b float64) bool {
+func almostEqual(a, b float64) bool {
 	return math.Abs(a-b) <= tolerance*max(1, math.Abs(a), math.Abs(b))
 }
 
@@ -238,10 +238,10 @@ func (c *checker) cost(plan solve.Plan) {
 	for i := range plan.Create {
 		sum += plan.Create[i].Offer.Price
 	}
-	if !same(sum, plan.Cost) {
+	if !almostEqual(sum, plan.Cost) {
 		c.add(CostWrong, "", "plan", fmt.Sprint(sum), fmt.Sprint(plan.Cost))
 	}
-	if len(plan.Unplaced) == 0 && plan.Bound > plan.Cost && !same(plan.Bound, plan.Cost) {
+	if len(plan.Unplaced) == 0 && plan.Bound > plan.Cost && !almostEqual(plan.Bound, plan.Cost) {
 		c.add(BoundWrong, "", "plan", fmt.Sprintf("at most %v", plan.Cost), fmt.Sprint(plan.Bound))
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 )
 
-// devices verifies what can be said of ResourceClaims without the search for devices: that they exist, that a claim is
+// checkDevices verifies what can be said of ResourceClaims without the search for devices: that they exist, that a claim is
 // in one place, and that a place has at least as many devices as its claims request.
-func (c *checker) devices() {
+func (c *checker) checkDevices() {
 	uses := slices.ContainsFunc(c.places, func(at *place) bool { return len(claimsOf(at)) > 0 })
 	if !uses {
 		return

@@ -25,7 +25,7 @@ func (c *checker) newNode(at *place) {
 	}
 	at.sum = new(at.requestsOfArrivals())
 	defer func() { at.sum = nil }()
-	c.needs(at)
+	c.checkNeeds(at)
 	for _, p := range at.come {
 		c.podOn(at, p)
 		if taint, refused := untolerated(shapeOf(p.Shape), at.offerings.pool.Taints); refused {
@@ -33,15 +33,15 @@ func (c *checker) newNode(at *place) {
 		}
 	}
 	c.ports(at, nil, nil)
-	c.listed(at)
+	c.checkTypeList(at)
 	for _, t := range at.types {
-		if v, wrong := c.unfit(at, t, at.sight); wrong {
+		if v, wrong := c.firstMisfit(at, t, at.sight); wrong {
 			c.add(v.Code, v.Rule, at.name+" type "+t.Name, v.Want, v.Have)
 		}
 	}
-	c.offer(at)
+	c.checkTypeOrder(at)
 	c.requests(at)
-	c.minimums(at)
+	c.checkMinValues(at)
 	c.reservedFirst(at)
 	if overlaid := slices.ContainsFunc(at.types, func(t *catalog.InstanceType) bool { return t.Overlaid }); overlaid != at.plan.Overlaid {
 		c.add(OverlaidWrong, "SC-50", at.name, strconv.FormatBool(overlaid), strconv.FormatBool(at.plan.Overlaid))
@@ -51,8 +51,8 @@ func (c *checker) newNode(at *place) {
 	}
 }
 
-// needs judges that the pool's requirements were narrowed and never widened.
-func (c *checker) needs(at *place) {
+// checkNeeds judges that the pool's requirements were narrowed and never widened.
+func (c *checker) checkNeeds(at *place) {
 	pool := at.offerings.pool.Requirements
 	for _, key := range pool.Keys() {
 		have, defined := at.plan.Needs[key]
@@ -62,8 +62,8 @@ func (c *checker) needs(at *place) {
 	}
 }
 
-// listed judges the list of types itself.
-func (c *checker) listed(at *place) {
+// checkTypeList judges the list of types itself.
+func (c *checker) checkTypeList(at *place) {
 	if n := len(at.plan.Types); n > solve.MaxTypes {
 		c.add(TooManyTypes, "SC-48", at.name, strconv.Itoa(solve.MaxTypes), strconv.Itoa(n))
 	}
@@ -82,10 +82,10 @@ func (c *checker) listed(at *place) {
 	}
 }
 
-// unfit returns the first reason for which a type cannot run the node's pods (SC-19, V15-57). The sight is an
+// firstMisfit returns the first reason for which a type cannot run the node's pods (SC-19, V15-57). The sight is an
 // argument so that callers can check what other needs would allow.
-func (c *checker) unfit(at *place, t *catalog.InstanceType, s *sight) (Violation, bool) {
-	k := c.of(at, t, s)
+func (c *checker) firstMisfit(at *place, t *catalog.InstanceType, s *typeCache) (Violation, bool) {
+	k := c.typeAsNeeded(at, t, s)
 	if k.conflict {
 		return Violation{Code: TypeMismatch, Rule: "SC-19", Want: k.key + " " + s.needs[k.key].String(), Have: labelsOf(t)[k.key].String()}, true
 	}
@@ -100,7 +100,7 @@ func (c *checker) unfit(at *place, t *catalog.InstanceType, s *sight) (Violation
 	for _, d := range k.daemons {
 		for _, port := range d.HostPorts {
 			for _, s := range shapesOf(at.come) {
-				if slices.ContainsFunc(s.HostPorts, func(o cluster.HostPort) bool { return clash(port, o) }) {
+				if slices.ContainsFunc(s.HostPorts, func(o cluster.HostPort) bool { return hostPortsConflict(port, o) }) {
 					return Violation{Code: PortConflict, Rule: "SC-25", Want: fmt.Sprintf("port %d/%s free", port.Port, port.Protocol), Have: "taken by a DaemonSet"}, true
 				}
 			}
@@ -110,7 +110,7 @@ func (c *checker) unfit(at *place, t *catalog.InstanceType, s *sight) (Violation
 		return Violation{Code: OfferingMissing, Rule: "SC-19", Want: "an available offering within " + s.needs.String(), Have: "none"}, true
 	}
 	asked := resources.Add(at.requestsOfArrivals(), k.overhead)
-	if !slices.ContainsFunc(k.open, func(o *catalog.Offering) bool { return k.carries(o, &asked) }) {
+	if !slices.ContainsFunc(k.open, func(o *catalog.Offering) bool { return k.canHold(o, &asked) }) {
 		have := k.allocatable(k.open[0])
 		lane, _ := resources.Short(&asked, &have)
 		return Violation{Code: TooSmall, Rule: "SC-19", Want: fmt.Sprintf("%s %d", c.view.Resources.Name(lane), asked.At(lane)), Have: strconv.FormatInt(have.At(lane), 10)}, true
@@ -137,11 +137,11 @@ func (c *checker) readings() []reading {
 func (c *checker) prices(at *place, r reading) []float64 {
 	prices := make([]float64, 0, len(at.types))
 	for _, t := range at.types {
-		k := c.of(at, t, at.sight)
+		k := c.typeAsNeeded(at, t, at.sight)
 		asked := resources.Add(at.requestsOfArrivals(), k.overhead)
 		cheapest := math.Inf(1)
 		for _, o := range k.open {
-			if (r.available || o.Launchable()) && (!r.fitting || k.carries(o, &asked)) {
+			if (r.available || o.Launchable()) && (!r.fitting || k.canHold(o, &asked)) {
 				cheapest = min(cheapest, o.Price)
 			}
 		}
@@ -150,9 +150,9 @@ func (c *checker) prices(at *place, r reading) []float64 {
 	return prices
 }
 
-// offer judges the order of types (SC-48, by launchable offerings: V15-44) and the offer, which must
+// checkTypeOrder judges the order of types (SC-48, by launchable offerings: V15-44) and the offer, which must
 // be one that can be launched, that fits, and than which none is cheaper.
-func (c *checker) offer(at *place) {
+func (c *checker) checkTypeOrder(at *place) {
 	if len(at.types) == 0 {
 		return
 	}
@@ -180,12 +180,12 @@ func (c *checker) offer(at *place) {
 		c.add(OfferWrong, "SC-48", subject, "a listed type", "another")
 		return
 	}
-	k := c.of(at, t, at.sight)
+	k := c.typeAsNeeded(at, t, at.sight)
 	asked := resources.Add(at.requestsOfArrivals(), k.overhead)
 	var matches []*catalog.Offering
 	for _, o := range k.open {
 		if o.Zone == bought.Zone && o.CapacityType == bought.CapacityType && o.Reservation == bought.Reservation &&
-			(o.Launchable() || c.policy.NoReserved) && k.carries(o, &asked) {
+			(o.Launchable() || c.policy.NoReserved) && k.canHold(o, &asked) {
 			matches = append(matches, o)
 		}
 	}
@@ -233,11 +233,11 @@ func lesser(a, b resources.Vec) resources.Vec {
 	return resources.Sub(resources.Add(a, b), resources.Max(a, b))
 }
 
-// minimums verifies minValues: as many distinct values over the listed types as the pool requires, counting only
+// checkMinValues verifies minValues: as many distinct values over the listed types as the pool requires, counting only
 // values that the needs still allow (SC-42, SC-44, V15-60). Under BestEffort a node may be opened with fewer; its
 // claim then states a lower minimum and meets it (SC-43). The specification does not say whether zones and capacity
 // types of offerings with insufficient capacity count, so either is accepted.
-func (c *checker) minimums(at *place) {
+func (c *checker) checkMinValues(at *place) {
 	lowered := false
 	for _, key := range at.offerings.pool.Requirements.Keys() {
 		want := at.offerings.pool.Requirements[key].MinValues

@@ -16,11 +16,11 @@ func Consolidation(q solve.Question, answer solve.Consolidation) []Violation {
 	c := newMoveChecker(q)
 	for i := range answer.Moves {
 		c.prefix = "moves[" + strconv.Itoa(i) + "] "
-		c.move(q, &answer.Moves[i])
+		c.checkMove(q, &answer.Moves[i])
 	}
 	c.prefix = ""
-	c.totals(answer)
-	c.verdicts(q, answer)
+	c.checkTotals(answer)
+	c.checkVerdicts(q, answer)
 	return c.found
 }
 
@@ -44,7 +44,7 @@ func FilterMoves(q solve.Question, moves []solve.Move, stop func() bool) (bad ma
 				return bad, max(i, last+1)
 			}
 			c.prefix = "moves[" + strconv.Itoa(i) + "] "
-			c.move(q, &moves[i])
+			c.checkMove(q, &moves[i])
 			if at := slices.IndexFunc(c.found, func(v Violation) bool { return v.Code != SavesWrong && v.Code != MovedWrong }); at >= 0 {
 				bad[i], last, again = c.found[at], i, true
 				break
@@ -57,7 +57,7 @@ func FilterMoves(q solve.Question, moves []solve.Move, stop func() bool) (bad ma
 // Move returns what is wrong with a single move, made first.
 func Move(q solve.Question, m solve.Move) []Violation {
 	c := newMoveChecker(q)
-	c.move(q, &m)
+	c.checkMove(q, &m)
 	return c.found
 }
 
@@ -67,17 +67,17 @@ func newMoveChecker(q solve.Question) *checker {
 	return newChecker(q.View, q.Policy)
 }
 
-func (c *checker) move(q solve.Question, m *solve.Move) {
+func (c *checker) checkMove(q solve.Question, m *solve.Move) {
 	batch := &batchPods{by: map[cluster.PodKey]*entry{}}
 	removed := c.remove(q, m, batch)
 	c.bind(m.Bind, batch)
 	c.create(m.Create, batch)
 	c.everyPodOnce(batch)
-	c.judge()
+	c.checkPlaces()
 	for i := range m.Create {
 		removed -= m.Create[i].Offer.Price
 	}
-	if !same(removed, m.Saves) || !(m.Saves > 0) {
+	if !almostEqual(removed, m.Saves) || !(m.Saves > 0) {
 		c.add(SavesWrong, "packing 2", "move", fmt.Sprintf("%v, above zero", removed), fmt.Sprint(m.Saves))
 	}
 	if m.Moved != len(batch.order) {
@@ -137,9 +137,9 @@ func (c *checker) remove(q solve.Question, m *solve.Move, batch *batchPods) (pri
 	return price
 }
 
-// totals judges what the cluster costs. Nodes that are being deleted may count or not: they have a
+// checkTotals judges what the cluster costs. Nodes that are being deleted may count or not: they have a
 // price, but not for long.
-func (c *checker) totals(answer solve.Consolidation) {
+func (c *checker) checkTotals(answer solve.Consolidation) {
 	all, staying, saved := 0.0, 0.0, 0.0
 	for i := range c.view.Nodes {
 		all += c.view.Nodes[i].Price
@@ -150,19 +150,19 @@ func (c *checker) totals(answer solve.Consolidation) {
 	for i := range answer.Moves {
 		saved += answer.Moves[i].Saves
 	}
-	if !same(answer.Before, all) && !same(answer.Before, staying) {
+	if !almostEqual(answer.Before, all) && !almostEqual(answer.Before, staying) {
 		c.add(TotalsWrong, "", "before", fmt.Sprint(all), fmt.Sprint(answer.Before))
 	}
-	if !same(answer.After, answer.Before-saved) {
+	if !almostEqual(answer.After, answer.Before-saved) {
 		c.add(TotalsWrong, "", "after", fmt.Sprint(answer.Before-saved), fmt.Sprint(answer.After))
 	}
-	if answer.Bound > answer.After && !same(answer.Bound, answer.After) {
+	if answer.Bound > answer.After && !almostEqual(answer.Bound, answer.After) {
 		c.add(BoundWrong, "", "bound", fmt.Sprintf("at most %v", answer.After), fmt.Sprint(answer.Bound))
 	}
 }
 
-// verdicts verifies that every candidate is either removed or kept for a reason.
-func (c *checker) verdicts(q solve.Question, answer solve.Consolidation) {
+// checkVerdicts verifies that every candidate is either removed or kept for a reason.
+func (c *checker) checkVerdicts(q solve.Question, answer solve.Consolidation) {
 	kept := map[string]bool{}
 	for i, v := range answer.Kept {
 		if i > 0 && answer.Kept[i-1].Node > v.Node {

@@ -129,7 +129,7 @@ func (n *naive) room(s *stand, shape *cluster.Shape) bool {
 		for _, v := range other.Volumes {
 			claims[v.Claim] = true
 		}
-		if i != len(s.used) && clash(other, shape) {
+		if i != len(s.used) && hostPortsConflict(other, shape) {
 			return false
 		}
 	}
@@ -137,7 +137,7 @@ func (n *naive) room(s *stand, shape *cluster.Shape) bool {
 	return resources.Fits(&resources.Vec{}, &free) && (!limited || len(claims) <= limit)
 }
 
-func clash(a, b *cluster.Shape) bool {
+func hostPortsConflict(a, b *cluster.Shape) bool {
 	for _, p := range a.HostPorts {
 		if slices.ContainsFunc(b.HostPorts, p.Conflicts) {
 			return true
@@ -346,7 +346,7 @@ func (n *naive) tryNew(pod *cluster.Pod, pool *cluster.Pool, t *catalog.Instance
 			continue
 		}
 		sum = resources.Add(sum, d.Shape.Requests)
-		if clash(d.Shape, pod.Shape) {
+		if hostPortsConflict(d.Shape, pod.Shape) {
 			return false
 		}
 	}

@@ -25,7 +25,7 @@ func (c *checker) oldNode(at *place) {
 		c.add(TooSmall, "SC-11", at.name, fmt.Sprintf("%s %d", c.view.Resources.Name(lane), requests.At(lane)), strconv.FormatInt(free.At(lane), 10))
 	}
 	c.ports(at, slices.Concat(at.stay, at.leave), nil)
-	c.attachments(at)
+	c.checkVolumeLimits(at)
 }
 
 // remainder is what an existing node has left: allocatable less bound pods less the DaemonSet pods
@@ -73,7 +73,7 @@ func lacking(at *place, terms []reqs.Set) (want, have string) {
 	var wants, haves []string
 	for _, term := range terms {
 		key, _ := at.fits(term)
-		wants, haves = append(wants, term.String()), append(haves, key+" "+at.spot(key).String())
+		wants, haves = append(wants, term.String()), append(haves, key+" "+at.domainOf(key).String())
 	}
 	return strings.Join(wants, " or "), at.name + " with " + strings.Join(haves, " and ")
 }
@@ -97,7 +97,7 @@ func (c *checker) ports(at *place, there []*cluster.Pod, daemons []*cluster.Shap
 		others := slices.Concat(shapesOf(there), shapesOf(at.come[:i]), daemons)
 		for _, port := range shapeOf(p.Shape).HostPorts {
 			for _, other := range others {
-				if slices.ContainsFunc(other.HostPorts, func(o cluster.HostPort) bool { return clash(port, o) }) {
+				if slices.ContainsFunc(other.HostPorts, func(o cluster.HostPort) bool { return hostPortsConflict(port, o) }) {
 					c.add(PortConflict, "SC-25", "pod/"+p.Key.String(), fmt.Sprintf("port %d/%s free", port.Port, port.Protocol), at.name+" where it is taken")
 				}
 			}
@@ -105,15 +105,15 @@ func (c *checker) ports(at *place, there []*cluster.Pod, daemons []*cluster.Shap
 	}
 }
 
-// clash is SC-25, empty and :: read as 0.0.0.0.
-func clash(a, b cluster.HostPort) bool {
+// hostPortsConflict is SC-25, empty and :: read as 0.0.0.0.
+func hostPortsConflict(a, b cluster.HostPort) bool {
 	unspecified := func(ip string) bool { return ip == "" || ip == "::" || ip == "0.0.0.0" }
 	return a.Port == b.Port && a.Protocol == b.Protocol && (a.IP == b.IP || unspecified(a.IP) || unspecified(b.IP))
 }
 
-// attachments judges volume limits of an existing node. A driver that was over its limit before, and
+// checkVolumeLimits judges volume limits of an existing node. A driver that was over its limit before, and
 // gets no further claim, is not the plan's fault.
-func (c *checker) attachments(at *place) {
+func (c *checker) checkVolumeLimits(at *place) {
 	before, after := claims(slices.Concat(at.stay, at.leave)), claims(slices.Concat(at.stay, at.leave, at.come))
 	for _, driver := range sortedKeys(at.node.VolumeLimits) {
 		limit := at.node.VolumeLimits[driver]

@@ -16,7 +16,7 @@ type poolOfferings struct {
 	pool    *cluster.Pool
 	types   map[string]*catalog.InstanceType
 	daemons map[group][]*cluster.Shape // filled on demand
-	sights  []*sight                   // sights of the new nodes that are launched from it
+	sights  []*typeCache               // sights of the new nodes that are launched from it
 }
 
 // group names the DaemonSets of a type, in one reading of SC-23.
@@ -143,8 +143,8 @@ func untolerated(s *cluster.Shape, taints []corev1.Taint) (string, bool) {
 	return "", false
 }
 
-// disliked reports whether the pod comes here only if PreferNoSchedule is given up.
-func disliked(s *cluster.Shape, taints []corev1.Taint) bool {
+// isDisliked reports whether the pod comes here only if PreferNoSchedule is given up.
+func isDisliked(s *cluster.Shape, taints []corev1.Taint) bool {
 	return slices.ContainsFunc(taints, func(t corev1.Taint) bool {
 		return t.Effect == corev1.TaintEffectPreferNoSchedule && !toleratesOne(s, &t)
 	})

@@ -32,7 +32,7 @@ type place struct {
 	plan      *solve.NewNode // nil: exists
 	offerings *poolOfferings // where a new node is launched from; nil if its pool is unknown
 	types     []*catalog.InstanceType
-	sight     *sight // what the plan's needs leave of the types; nil if the pool is unknown
+	sight     *typeCache // what the plan's needs leave of the types; nil if the pool is unknown
 
 	stay  []*cluster.Pod // were here before the plan
 	leave []*cluster.Pod // are here now but are planned for: they count in no topology
@@ -41,7 +41,7 @@ type place struct {
 	terminating bool // being deleted: takes no pods, and is no domain of its own
 	removed     bool // by a move
 	judged      bool // launched by an earlier move
-	spots       map[string]spot
+	spots       map[string]nodeDomain
 	labelled    map[string][]label // cached results of could: the same for every pod, and shared by equal nodes
 	sum         *resources.Vec     // sum of the requests of the pods placed here, while one list of types is verified
 }
@@ -62,12 +62,12 @@ type label struct {
 
 func (l label) equal(other label) bool { return l.absent == other.absent && l.have.Equal(other.have) }
 
-// could returns the possible values of a label of a new node, by the types it lists. Every offering that the needs
+// possibleValues returns the possible values of a label of a new node, by the types it lists. Every offering that the needs
 // leave open counts, available or not: insufficient capacity while planning may be over at launch. So only the needs
 // and the list of types exclude a value.
-func (p *place) could(key string) []label {
+func (p *place) possibleValues(key string) []label {
 	if p.node != nil {
-		return []label{p.known(key)}
+		return []label{p.knownLabel(key)}
 	}
 	if key == hostKey { // SC-21
 		return []label{{have: one(p.host)}}
@@ -83,7 +83,7 @@ func (p *place) could(key string) []label {
 		}
 	}
 	if len(all) == 0 {
-		all = append(all, p.wanted(key))
+		all = append(all, p.neededLabel(key))
 	}
 	if p.labelled == nil {
 		p.labelled = map[string][]label{}
@@ -92,9 +92,9 @@ func (p *place) could(key string) []label {
 	return all
 }
 
-// known is the label of an existing node. Of a claim that is not launched yet only its needs may be known, and they
+// knownLabel is the label of an existing node. Of a claim that is not launched yet only its needs may be known, and they
 // cannot be narrowed any more.
-func (p *place) known(key string) label {
+func (p *place) knownLabel(key string) label {
 	if have, found := p.labels[key]; found {
 		return label{have: have}
 	}
@@ -130,21 +130,21 @@ func (p *place) couldAs(t *catalog.InstanceType, key string) label {
 		}
 	}
 	if !told {
-		return p.wanted(key)
+		return p.neededLabel(key)
 	}
 	return label{have: several(values), absent: absent}
 }
 
-// wanted is a label that neither types nor offerings know: the needs alone decide. Of a label that
+// neededLabel is a label that neither types nor offerings know: the needs alone decide. Of a label that
 // must not have a value nothing is set, so it is absent.
-func (p *place) wanted(key string) label {
+func (p *place) neededLabel(key string) label {
 	r, narrowed := p.plan.Needs[key]
 	return label{have: r.WithMinValues(0), absent: !narrowed || r.Negative()}
 }
 
-// sure reports whether every node this place may turn out to be satisfies the requirement.
-func (p *place) sure(key string, want reqs.Req) bool {
-	return !slices.ContainsFunc(p.could(key), func(l label) bool {
+// certainlySatisfies reports whether every node this place may turn out to be satisfies the requirement.
+func (p *place) certainlySatisfies(key string, want reqs.Req) bool {
+	return !slices.ContainsFunc(p.possibleValues(key), func(l label) bool {
 		return l.absent && !want.Negative() || !l.have.Empty() && !within(l.have, want)
 	})
 }
@@ -153,7 +153,7 @@ func (p *place) sure(key string, want reqs.Req) bool {
 // fail. A required label must exist (scheduling 6.1).
 func (p *place) fits(want reqs.Set) (failing string, ok bool) {
 	for _, key := range want.Keys() {
-		if !p.sure(key, want[key]) {
+		if !p.certainlySatisfies(key, want[key]) {
 			return key, false
 		}
 	}
@@ -190,26 +190,26 @@ func (p *place) labelOf(o *catalog.Offering, key string) (string, bool) {
 	return "", false
 }
 
-// spot is where a node is, or may turn out to be, in one topology.
-type spot struct {
+// nodeDomain is where a node is, or may turn out to be, in one topology.
+type nodeDomain struct {
 	values []string
 	open   bool // or somewhere that cannot be listed
 	absent bool // or nowhere: it may come without the label
 }
 
-// only returns the domain if a single one is left.
-func (s spot) only() (string, bool) {
+// onlyDomain returns the domain if a single one is left.
+func (s nodeDomain) onlyDomain() (string, bool) {
 	if len(s.values) != 1 || s.open || s.absent {
 		return "", false
 	}
 	return s.values[0], true
 }
 
-// nowhere reports that the node is in no domain.
-func (s spot) nowhere() bool { return len(s.values) == 0 && !s.open }
+// isEmpty reports that the node is in no domain.
+func (s nodeDomain) isEmpty() bool { return len(s.values) == 0 && !s.open }
 
 // String lists the domains.
-func (s spot) String() string {
+func (s nodeDomain) String() string {
 	text := several(s.values).String()
 	switch {
 	case s.open:
@@ -223,13 +223,13 @@ func (s spot) String() string {
 	return text
 }
 
-// spot returns where the node may be in the topology of a key.
-func (p *place) spot(key string) spot {
+// domainOf returns where the node may be in the topology of a key.
+func (p *place) domainOf(key string) nodeDomain {
 	if s, known := p.spots[key]; known {
 		return s
 	}
-	var s spot
-	for _, l := range p.could(key) {
+	var s nodeDomain
+	for _, l := range p.possibleValues(key) {
 		s.absent = s.absent || l.absent
 		switch {
 		case l.have.Not && !l.absent: // Exists or bounds; for NotIn nothing is set
@@ -241,7 +241,7 @@ func (p *place) spot(key string) spot {
 	slices.Sort(s.values)
 	s.values = slices.Compact(s.values)
 	if p.spots == nil {
-		p.spots = map[string]spot{}
+		p.spots = map[string]nodeDomain{}
 	}
 	p.spots[key] = s
 	return s

@@ -6,18 +6,18 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 )
 
-// standing is a pod and where it is placed.
-type standing struct {
+// countedPod is a pod and where it is placed.
+type countedPod struct {
 	pod   *cluster.Pod
 	at    *place
 	comes bool
 }
 
-// crowd finds the pods that may be in a domain.
-type crowd struct {
-	in  map[string][]standing
-	any []standing // may be where cannot be listed
-	all []standing // that may be in some domain
+// podsByDomain finds the pods that may be in a domain.
+type podsByDomain struct {
+	in  map[string][]countedPod
+	any []countedPod // may be where cannot be listed
+	all []countedPod // that may be in some domain
 }
 
 // antiAffinities verifies required anti-affinity in both directions: of the pods that are placed (SC-34), and of all
@@ -25,10 +25,10 @@ type crowd struct {
 // every domain that a node could still be launched in counts. Two pods that were running before are not the plan's
 // responsibility. On a node without the label, no pods are close to each other.
 func (c *checker) antiAffinities() {
-	crowds := map[string]*crowd{}
+	crowds := map[string]*podsByDomain{}
 	told := map[[2]*cluster.Pod]bool{}
 	for _, at := range c.places {
-		for _, holder := range c.standing(at) {
+		for _, holder := range c.countedPods(at) {
 			shape := shapeOf(holder.pod.Shape)
 			for i := range shape.AntiAffinity {
 				t := &shape.AntiAffinity[i]
@@ -37,10 +37,10 @@ func (c *checker) antiAffinities() {
 				}
 				key := c.view.Words.Canonical(t.Key)
 				if crowds[key] == nil {
-					crowds[key] = c.crowd(key)
+					crowds[key] = c.podsForKey(key)
 				}
-				for _, other := range crowds[key].near(at.spot(key)) {
-					if other.pod == holder.pod || !other.comes && !holder.comes || !chooses(t, other.pod) ||
+				for _, other := range crowds[key].podsInReach(at.domainOf(key)) {
+					if other.pod == holder.pod || !other.comes && !holder.comes || !termSelects(t, other.pod) ||
 						told[[2]*cluster.Pod{other.pod, holder.pod}] || told[[2]*cluster.Pod{holder.pod, other.pod}] {
 						continue
 					}
@@ -52,37 +52,37 @@ func (c *checker) antiAffinities() {
 	}
 }
 
-func (c *checker) tooClose(holder, other standing, key string) {
+func (c *checker) tooClose(holder, other countedPod, key string) {
 	rule, comes, there := "SC-34", holder, other
 	if !holder.comes {
 		rule, comes, there = "SC-35", other, holder
 	}
 	c.add(AntiAffinityUnmet, rule, "pod/"+comes.pod.Key.String(), "another "+key+" than pod/"+there.pod.Key.String(),
-		comes.at.name+" "+comes.at.spot(key).String()+" and "+there.at.name+" "+there.at.spot(key).String())
+		comes.at.name+" "+comes.at.domainOf(key).String()+" and "+there.at.name+" "+there.at.domainOf(key).String())
 }
 
-// standing returns the pods at a place that topology rules count.
-func (c *checker) standing(at *place) []standing {
-	all := make([]standing, 0, len(at.stay)+len(at.come))
+// countedPods returns the pods at a place that topology rules count.
+func (c *checker) countedPods(at *place) []countedPod {
+	all := make([]countedPod, 0, len(at.stay)+len(at.come))
 	for _, p := range at.stay {
 		if !p.Terminating {
-			all = append(all, standing{pod: p, at: at})
+			all = append(all, countedPod{pod: p, at: at})
 		}
 	}
 	for _, p := range at.come {
-		all = append(all, standing{pod: p, at: at, comes: true})
+		all = append(all, countedPod{pod: p, at: at, comes: true})
 	}
 	return all
 }
 
-func (c *checker) crowd(key string) *crowd {
-	w := &crowd{in: map[string][]standing{}}
+func (c *checker) podsForKey(key string) *podsByDomain {
+	w := &podsByDomain{in: map[string][]countedPod{}}
 	for _, at := range c.places {
-		s := at.spot(key)
-		if s.nowhere() {
+		s := at.domainOf(key)
+		if s.isEmpty() {
 			continue
 		}
-		here := c.standing(at)
+		here := c.countedPods(at)
 		w.all = append(w.all, here...)
 		if s.open {
 			w.any = append(w.any, here...)
@@ -94,8 +94,8 @@ func (c *checker) crowd(key string) *crowd {
 	return w
 }
 
-// near are the pods that may share a domain with a node.
-func (w *crowd) near(s spot) []standing {
+// podsInReach are the pods that may share a domain with a node.
+func (w *podsByDomain) podsInReach(s nodeDomain) []countedPod {
 	if s.open {
 		return w.all
 	}

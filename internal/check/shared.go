@@ -39,10 +39,10 @@ func purseOf(view *cluster.Snapshot) purse {
 	return p
 }
 
-// limits judges the limits of pools (api 4.2): each type of each new node fits what remained when the
+// checkLimits judges the limits of pools (api 4.2): each type of each new node fits what remained when the
 // node was opened, the largest capacity of the nodes before it gone. A sum does not depend on its
 // order, so it does not matter in which one the planner opened them.
-func (c *checker) limits() {
+func (c *checker) checkLimits() {
 	for i := range c.view.Pools {
 		pool := &c.view.Pools[i]
 		if c.offerings[pool.Name].pool != pool {
@@ -108,7 +108,7 @@ func (c *checker) reservations() {
 func (c *checker) reservationsOf(at *place) (ids []string, otherwise bool) {
 	open := map[string]bool{}
 	for _, t := range at.types {
-		for _, o := range c.of(at, t, at.sight).open {
+		for _, o := range c.typeAsNeeded(at, t, at.sight).open {
 			switch {
 			case o.Reservation == "":
 				otherwise = true
@@ -131,7 +131,7 @@ func (c *checker) reservedFirst(at *place) {
 		return
 	}
 	for _, p := range at.come {
-		if avoids(at, p) {
+		if mayAvoid(at, p) {
 			return
 		}
 	}
@@ -143,10 +143,10 @@ func (c *checker) reservedFirst(at *place) {
 	other := newSight(needs)
 	for i := range pool.Types {
 		t := &pool.Types[i]
-		if _, wrong := c.unfit(at, t, other); wrong {
+		if _, wrong := c.firstMisfit(at, t, other); wrong {
 			continue
 		}
-		for _, o := range c.of(at, t, other).open {
+		for _, o := range c.typeAsNeeded(at, t, other).open {
 			if o.Reservation != "" && o.Launchable() && o.Size == nil {
 				c.add(ReservedPassedOver, "V15-45", at.name, "reservation "+o.Reservation+" or waiting for it", at.plan.Offer.CapacityType)
 				return
@@ -155,8 +155,8 @@ func (c *checker) reservedFirst(at *place) {
 	}
 }
 
-// avoids reports whether a requirement or preference of the pod may be why its node is not reserved.
-func avoids(at *place, p *cluster.Pod) bool {
+// mayAvoid reports whether a requirement or preference of the pod may be why its node is not reserved.
+func mayAvoid(at *place, p *cluster.Pod) bool {
 	shape := shapeOf(p.Shape)
 	excludes := func(s reqs.Set) bool { return !s.Allows(capacityKey, reserved) }
 	return slices.ContainsFunc(holding(at, shape.Required), excludes) ||

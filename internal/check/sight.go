@@ -10,9 +10,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// sight is what needs leave of the types of a pool. Nothing in it depends on the pods of a node, so new nodes with
+// typeCache is what needs leave of the types of a pool. Nothing in it depends on the pods of a node, so new nodes with
 // equal needs share one: most nodes of a large plan are alike.
-type sight struct {
+type typeCache struct {
 	needs    reqs.Set
 	types    []string
 	kinds    map[*catalog.InstanceType]*kind // filled on demand
@@ -33,7 +33,7 @@ type kind struct {
 const keptSights = 16
 
 // sightOf finds the sight that a new node shares with one before it.
-func (s *poolOfferings) sightOf(n *solve.NewNode) *sight {
+func (s *poolOfferings) sightOf(n *solve.NewNode) *typeCache {
 	for i := len(s.sights) - 1; i >= max(0, len(s.sights)-keptSights); i-- {
 		if known := s.sights[i]; slices.Equal(known.types, n.Types) && known.needs.Equal(n.Needs) {
 			return known
@@ -45,12 +45,12 @@ func (s *poolOfferings) sightOf(n *solve.NewNode) *sight {
 	return made
 }
 
-func newSight(needs reqs.Set) *sight {
-	return &sight{needs: needs, kinds: map[*catalog.InstanceType]*kind{}, labelled: map[string][]label{}}
+func newSight(needs reqs.Set) *typeCache {
+	return &typeCache{needs: needs, kinds: map[*catalog.InstanceType]*kind{}, labelled: map[string][]label{}}
 }
 
-// of is a type as the needs see it.
-func (c *checker) of(at *place, t *catalog.InstanceType, s *sight) *kind {
+// typeAsNeeded is a type as the needs see it.
+func (c *checker) typeAsNeeded(at *place, t *catalog.InstanceType, s *typeCache) *kind {
 	if known := s.kinds[t]; known != nil {
 		return known
 	}
@@ -75,7 +75,7 @@ func (k *kind) allocatable(o *catalog.Offering) resources.Vec {
 	return k.room
 }
 
-func (k *kind) carries(o *catalog.Offering, requests *resources.Vec) bool {
+func (k *kind) canHold(o *catalog.Offering, requests *resources.Vec) bool {
 	have := k.allocatable(o)
 	return resources.Fits(requests, &have)
 }

@@ -40,7 +40,7 @@ func Sound(p solve.Problem, plan func(solve.Problem) (solve.Problem, solve.Plan)
 				return answer
 			}
 			answer.Rejected = append(answer.Rejected, found)
-			blamed = blame(made, found)
+			blamed = podsToBlame(made, found)
 		}
 		maps.DeleteFunc(blamed, func(key cluster.PodKey, _ Violation) bool {
 			return !slices.ContainsFunc(p.Pods, func(pod cluster.Pod) bool { return pod.Key == key })
@@ -67,9 +67,9 @@ func Sound(p solve.Problem, plan func(solve.Problem) (solve.Problem, solve.Plan)
 	return answer
 }
 
-// blame finds the pods by which a plan breaks rules, each with the first rule. Whoever is on a node that breaks
+// podsToBlame finds the pods by which a plan breaks rules, each with the first rule. Whoever is on a node that breaks
 // one has a part in it.
-func blame(plan solve.Plan, found []Violation) map[cluster.PodKey]Violation {
+func podsToBlame(plan solve.Plan, found []Violation) map[cluster.PodKey]Violation {
 	on := map[string][]cluster.PodKey{}
 	for _, b := range plan.Bind {
 		on["node/"+b.Node] = append(on["node/"+b.Node], b.Pod)

@@ -25,9 +25,9 @@ type counts struct {
 	after  map[string]int // there in the end, as far as a single domain is left to them
 }
 
-// spreads judges every required spread constraint of every pod that comes (SC-26 to SC-32), once for
+// checkSpreads judges every required spread constraint of every pod that comes (SC-26 to SC-32), once for
 // all pods of one shape in one domain.
-func (c *checker) spreads() {
+func (c *checker) checkSpreads() {
 	type once struct {
 		constraint *cluster.Spread
 		domain     string
@@ -44,54 +44,54 @@ func (c *checker) spreads() {
 					continue
 				}
 				key := c.view.Words.Canonical(s.Key)
-				domain, pinned := at.spot(key).only()
+				domain, pinned := at.domainOf(key).onlyDomain()
 				if !pinned { // SC-32: the node is pinned to the domain chosen
-					c.add(SpreadUnmet, "SC-32", "pod/"+p.Key.String(), "one domain of "+key, at.name+" with "+at.spot(key).String())
+					c.add(SpreadUnmet, "SC-32", "pod/"+p.Key.String(), "one domain of "+key, at.name+" with "+at.domainOf(key).String())
 					continue
 				}
-				if this := (once{s, domain, disliked(shape, at.taints())}); !done[this] {
+				if this := (once{s, domain, isDisliked(shape, at.taints())}); !done[this] {
 					done[this] = true
-					c.skew(at, p, rule{shape: shape, Spread: s, key: key}, domain, counted)
+					c.checkSkew(at, p, rule{shape: shape, Spread: s, key: key}, domain, counted)
 				}
 			}
 		}
 	}
 }
 
-// skew judges one constraint in one domain that pods of this plan came to. With nodeTaintsPolicy Honor
+// checkSkew judges one constraint in one domain that pods of this plan came to. With nodeTaintsPolicy Honor
 // a pod that has not given up PreferNoSchedule does not see such nodes, one that has does; which of
 // the two a pod is shows only where it is on such a node.
-func (c *checker) skew(at *place, p *cluster.Pod, r rule, domain string, counted map[rule]counts) {
-	text, bad := c.over(at, p, r, domain, counted)
-	if bad && r.HonorTaint && !disliked(r.shape, at.taints()) {
+func (c *checker) checkSkew(at *place, p *cluster.Pod, r rule, domain string, counted map[rule]counts) {
+	text, bad := c.exceedsSkew(at, p, r, domain, counted)
+	if bad && r.HonorTaint && !isDisliked(r.shape, at.taints()) {
 		r.shy = true
-		_, bad = c.over(at, p, r, domain, counted)
+		_, bad = c.exceedsSkew(at, p, r, domain, counted)
 	}
 	if bad {
 		c.add(SpreadUnmet, "SC-32", "pod/"+p.Key.String(), fmt.Sprintf("maxSkew %d over %s", r.MaxSkew, r.key), text)
 	}
 }
 
-// over compares. The last of the pods that share the constraint saw all the others there, whatever
+// exceedsSkew compares. The last of the pods that share the constraint saw all the others there, whatever
 // the order, and the smallest count it can have seen elsewhere is at most the final one. So those
 // before the plan and those that share the constraint must together keep to maxSkew over the final
 // minimum; pods that merely match the selector may have come later. Of alternatives with different
 // domains each is judged by itself: pods that may have gone by another one may have come later, too.
 // Skew from before the plan in domains it does not touch is not judged.
-func (c *checker) over(at *place, p *cluster.Pod, r rule, domain string, counted map[rule]counts) (string, bool) {
+func (c *checker) exceedsSkew(at *place, p *cluster.Pod, r rule, domain string, counted map[rule]counts) (string, bool) {
 	n, known := counted[r]
 	if !known {
 		n = c.count(r)
 		counted[r] = n
 	}
 	text := ""
-	for _, strict := range strictly(at, r.shape) {
+	for _, strict := range strictTerms(at, r.shape) {
 		have, least := n.before[domain], 0
 		if r.selects(p) {
-			have += max(1, c.sharers(r, domain, strict))
+			have += max(1, c.countSharers(r, domain, strict))
 		}
 		if r.key != hostKey { // SC-32: a new host can always be made
-			least = c.least(r, strict, n)
+			least = c.minimumCount(r, strict, n)
 		}
 		if have-least <= int(r.MaxSkew) {
 			return "", false
@@ -105,8 +105,8 @@ func (c *checker) over(at *place, p *cluster.Pod, r rule, domain string, counted
 func (c *checker) count(r rule) counts {
 	n := counts{before: map[string]int{}, after: map[string]int{}}
 	for _, at := range c.places {
-		domain, pinned := at.spot(r.key).only()
-		if !pinned || !c.seen(at, r) {
+		domain, pinned := at.domainOf(r.key).onlyDomain()
+		if !pinned || !c.nodeCounts(at, r) {
 			continue
 		}
 		for _, p := range at.stay {
@@ -129,18 +129,18 @@ func (r rule) selects(p *cluster.Pod) bool {
 	return p.Key.Namespace == r.shape.Namespace && r.Selector.Matches(shapeOf(p.Shape).Labels)
 }
 
-// honours reports whether nodes with the taints count (SC-28).
-func (r rule) honours(taints []corev1.Taint) bool {
+// countsTaintedNodes reports whether nodes with the taints count (SC-28).
+func (r rule) countsTaintedNodes(taints []corev1.Taint) bool {
 	if !r.HonorTaint {
 		return true
 	}
 	_, refused := untolerated(r.shape, taints)
-	return !refused && (!r.shy || !disliked(r.shape, taints))
+	return !refused && (!r.shy || !isDisliked(r.shape, taints))
 }
 
-// seen is the node filter of SC-28.
-func (c *checker) seen(at *place, r rule) bool {
-	if !r.honours(at.taints()) {
+// nodeCounts is the node filter of SC-28.
+func (c *checker) nodeCounts(at *place, r rule) bool {
+	if !r.countsTaintedNodes(at.taints()) {
 		return false
 	}
 	if r.AnyNode || at.node == nil && at.offerings == nil {
@@ -166,24 +166,24 @@ func (p *place) taints() []corev1.Taint {
 	}
 }
 
-// strictly are the strict requirements (SC-13) that the planner may have gone by.
-func strictly(at *place, shape *cluster.Shape) []reqs.Set {
+// strictTerms are the strict requirements (SC-13) that the planner may have gone by.
+func strictTerms(at *place, shape *cluster.Shape) []reqs.Set {
 	if hold := holding(at, shape.Required); len(hold) > 0 {
 		return hold
 	}
 	return []reqs.Set{nil} // a fault of its own
 }
 
-// sharers counts the pods in a domain that the plan put there under the same constraint, or a tighter one of the same
+// countSharers counts the pods in a domain that the plan put there under the same constraint, or a tighter one of the same
 // kind, and over the domains that strict allows. On one host neither the node filter nor other domains distinguish
 // them.
-func (c *checker) sharers(r rule, domain string, strict reqs.Set) int {
+func (c *checker) countSharers(r rule, domain string, strict reqs.Set) int {
 	n := 0
 	for _, at := range c.places {
-		if d, pinned := at.spot(r.key).only(); !pinned || d != domain {
+		if d, pinned := at.domainOf(r.key).onlyDomain(); !pinned || d != domain {
 			continue
 		}
-		if r.key != hostKey && slices.ContainsFunc(strictly(at, r.shape), func(s reqs.Set) bool { return !s[r.key].Equal(strict[r.key]) }) {
+		if r.key != hostKey && slices.ContainsFunc(strictTerms(at, r.shape), func(s reqs.Set) bool { return !s[r.key].Equal(strict[r.key]) }) {
 			continue
 		}
 		for _, p := range at.come {
@@ -207,17 +207,17 @@ func (r rule) sameFilter(other *cluster.Shape, o *cluster.Spread) bool {
 
 func sameToleration(a, b corev1.Toleration) bool { return a.MatchToleration(&b) }
 
-// least is the minimum of SC-32 over the domains that the pod's own requirements allow. Which domains exist has two
+// minimumCount is the minimum of SC-32 over the domains that the pod's own requirements allow. Which domains exist has two
 // readings, and the one more favourable to the plan counts. The first is everything that SC-26 lists. The second is
 // only the domains that a node can be in. It ignores offerings with insufficient capacity, types that the pool
 // excludes, pools that can launch nothing, and nodes that the filter of SC-28 excludes. This is closer to what
 // kube-scheduler does.
-func (c *checker) least(r rule, strict reqs.Set, n counts) int {
+func (c *checker) minimumCount(r rule, strict reqs.Set, n counts) int {
 	best := 0
 	for _, wide := range []bool{true, false} {
 		least, domains := -1, 0
 		// any order: the least is kept
-		for domain := range c.universe(r, wide) {
+		for domain := range c.allDomains(r, wide) {
 			if !strict.Allows(r.key, domain) {
 				continue
 			}
@@ -233,19 +233,19 @@ func (c *checker) least(r rule, strict reqs.Set, n counts) int {
 	return best
 }
 
-// universe are the domains of a key (SC-26).
-func (c *checker) universe(r rule, wide bool) map[string]bool {
+// allDomains are the domains of a key (SC-26).
+func (c *checker) allDomains(r rule, wide bool) map[string]bool {
 	domains := map[string]bool{}
 	for i := range c.view.Pools {
 		pool := &c.view.Pools[i]
-		if !pool.Closed && r.honours(pool.Taints) {
+		if !pool.Closed && r.countsTaintedNodes(pool.Taints) {
 			c.poolDomains(pool, r.key, wide, domains)
 		}
 	}
 	for _, at := range c.places {
-		if at.node != nil && !at.terminating && (wide || c.seen(at, r)) {
-			for _, d := range at.spot(r.key).values {
-				_, certain := at.spot(r.key).only() // not of a claim that may yet land elsewhere
+		if at.node != nil && !at.terminating && (wide || c.nodeCounts(at, r)) {
+			for _, d := range at.domainOf(r.key).values {
+				_, certain := at.domainOf(r.key).onlyDomain() // not of a claim that may yet land elsewhere
 				if wide || certain {
 					domains[d] = true
 				}

@@ -40,7 +40,7 @@ func newController(s Streams) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		ctx, stop := signal.NotifyContext(parent(cmd.Context()), syscall.SIGINT, syscall.SIGTERM)
+		ctx, stop := signal.NotifyContext(contextOf(cmd.Context()), syscall.SIGINT, syscall.SIGTERM)
 		defer stop()
 		return app.Run(ctx, aws.Driver(), cfg, kube, log)
 	}
@@ -83,8 +83,8 @@ func noCluster(env func(string) (string, bool), err error) error {
 	return fmt.Errorf("no cluster: set KUBECONFIG to a kubeconfig, or run inside a cluster with a service account: %w", err)
 }
 
-// parent is the context of the call, which cobra leaves out if the caller gave none.
-func parent(ctx context.Context) context.Context {
+// contextOf is the context of the call, which cobra leaves out if the caller gave none.
+func contextOf(ctx context.Context) context.Context {
 	if ctx == nil {
 		return context.Background()
 	}

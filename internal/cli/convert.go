@@ -38,7 +38,7 @@ func newConvert(s Streams) *cobra.Command {
 			"  # a folder with its sub-folders; fail on anything unknown\n  dovetail convert -f manifests/ -R --strict\n\n" +
 			"  # what is in the cluster now\n  kubectl get nodepools,ec2nodeclasses -o yaml | dovetail convert -f -",
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runConvert(parent(cmd.Context()), f, s) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runConvert(contextOf(cmd.Context()), f, s) },
 	}
 	flags := cmd.Flags()
 	flags.StringArrayVarP(&f.files, "filename", "f", nil, "file, folder, or - for standard input; may be repeated")

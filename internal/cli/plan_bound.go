@@ -23,8 +23,8 @@ type leftOut struct {
 	Count int `json:"count"` // pods or nodes of these kinds
 }
 
-// bound keeps the first of a list and counts the rest; it is nil if nothing was left out.
-func bound[T any](list []T, most int, size func(*T) int) ([]T, *leftOut) {
+// keepFirst keeps the first of a list and counts the rest; it is nil if nothing was left out.
+func keepFirst[T any](list []T, most int, size func(*T) int) ([]T, *leftOut) {
 	if len(list) <= most {
 		return list, nil
 	}
@@ -54,8 +54,8 @@ func (a advice) add(codes []reason.Code) {
 	}
 }
 
-// once returns a writer that gives the advice for each code the first time the code appears.
-func (a advice) once() func(b *strings.Builder, codes []reason.Code) {
+// writeOnce returns a writer that gives the advice for each code the first time the code appears.
+func (a advice) writeOnce() func(b *strings.Builder, codes []reason.Code) {
 	left := maps.Clone(a)
 	return func(b *strings.Builder, codes []reason.Code) {
 		for _, code := range codes {

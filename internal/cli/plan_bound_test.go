@@ -80,7 +80,7 @@ func TestAdviceCoversCauses(t *testing.T) {
 	a := advice{}
 	a.add(codes(why))
 	var b strings.Builder
-	advise := a.once()
+	advise := a.writeOnce()
 	advise(&b, codes(why))
 	advise(&b, codes(why))
 	if strings.Count(b.String(), "\n") != 3 {

@@ -143,7 +143,7 @@ func (r *consolidateResult) apply(compiled *scenario.Compiled, moves []solve.Mov
 }
 
 func (r *consolidateResult) explain(verdicts []solve.Verdict) {
-	r.Explanation, r.LeftOut = bound(kept(verdicts), shownNodes, func(k *keptNodes) int { return k.Count })
+	r.Explanation, r.LeftOut = keepFirst(kept(verdicts), shownNodes, func(k *keptNodes) int { return k.Count })
 	r.Advice = advice{}
 	for i := range r.Explanation {
 		r.Advice.add(r.Explanation[i].Codes)
@@ -190,7 +190,7 @@ func consolidateTable(r *consolidateResult) string {
 	if r.Invalid > 0 {
 		fmt.Fprintf(&b, "%s cannot hold the pods that were moved there: this is a bug\n", count(r.Invalid, "node", "nodes"))
 	}
-	advise := r.Advice.once()
+	advise := r.Advice.writeOnce()
 	for i, k := range r.Explanation {
 		if i == 0 {
 			b.WriteString("\nnodes that stay:\n")

@@ -79,11 +79,11 @@ func explain(c *scenario.Compiled, plan *solve.Plan) *explanation {
 	slices.SortStableFunc(e.Nodes, func(a, b nodeKind) int {
 		return cmp.Or(cmp.Compare(float64(b.Count)*b.Price, float64(a.Count)*a.Price), cmp.Compare(a.Type, b.Type), cmp.Compare(a.Zone, b.Zone))
 	})
-	e.Nodes, e.NodesLeftOut = bound(e.Nodes, shownNodes, func(k *nodeKind) int { return k.Count })
+	e.Nodes, e.NodesLeftOut = keepFirst(e.Nodes, shownNodes, func(k *nodeKind) int { return k.Count })
 	for i := range e.Nodes {
 		e.Nodes[i].For = scenario.GroupText(e.Nodes[i].groups, shownGroups)
 	}
-	e.Unplaced, e.UnplacedLeftOut = bound(refused(plan.Unplaced), shownRefused, func(r *refusedPods) int { return r.Count })
+	e.Unplaced, e.UnplacedLeftOut = keepFirst(refused(plan.Unplaced), shownRefused, func(r *refusedPods) int { return r.Count })
 	for i := range e.Unplaced {
 		e.Unplaced[i].For = scenario.GroupText(e.Unplaced[i].groups, shownGroups)
 		e.Advice.add(e.Unplaced[i].Codes)

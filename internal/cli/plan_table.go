@@ -36,7 +36,7 @@ func unplacedText(e *explanation, withReasons bool) string {
 	}
 	var b strings.Builder
 	b.WriteString("\nunschedulable:\n")
-	advise := e.Advice.once()
+	advise := e.Advice.writeOnce()
 	for _, u := range e.Unplaced {
 		fmt.Fprintf(&b, "  %s: %s\n", count(u.Count, "pod", "pods"), u.Why[0])
 		if withReasons {

@@ -46,7 +46,7 @@ func newUninstall(s Streams) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		ctx, stop := signal.NotifyContext(parent(cmd.Context()), syscall.SIGINT, syscall.SIGTERM)
+		ctx, stop := signal.NotifyContext(contextOf(cmd.Context()), syscall.SIGINT, syscall.SIGTERM)
 		defer stop()
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()

@@ -35,21 +35,21 @@ func ownersOf(p *corev1.Pod) owners {
 	return own
 }
 
-// stays reports whether a pod is not planned elsewhere when its node is removed (3.2): no controller creates it
+// staysOnNode reports whether a pod is not planned elsewhere when its node is removed (3.2): no controller creates it
 // again, it runs wherever a node is, or it cannot be evicted yet and so should hold no spare node.
-func (r *Reader) stays(p *corev1.Pod, own owners) bool {
-	return !own.moves(p) || r.opts.Evictable != nil && !r.opts.Evictable(p)
+func (r *Reader) staysOnNode(p *corev1.Pod, own owners) bool {
+	return !own.movesWithNode(p) || r.opts.Evictable != nil && !r.opts.Evictable(p)
 }
 
 // Reschedulable reports whether a pod needs another place when its node is removed, be it held by something
 // at the moment.
-func Reschedulable(p *corev1.Pod) bool { return ownersOf(p).moves(p) }
+func Reschedulable(p *corev1.Pod) bool { return ownersOf(p).movesWithNode(p) }
 
 // Bare reports whether no controller makes a pod again once it is gone.
 func Bare(p *corev1.Pod) bool { return !ownersOf(p).controller }
 
-// moves is Reschedulable. A pod of a StatefulSet that ends comes back under the same name, so it counts.
-func (own owners) moves(p *corev1.Pod) bool {
+// movesWithNode is Reschedulable. A pod of a StatefulSet that ends comes back under the same name, so it counts.
+func (own owners) movesWithNode(p *corev1.Pod) bool {
 	return !own.daemonSet && !own.node && !PodEnded(p) && (p.DeletionTimestamp == nil || own.statefulSet)
 }
 

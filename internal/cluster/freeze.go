@@ -79,7 +79,7 @@ func (s *Snapshot) Without(names ...string) (*Snapshot, []Pod) {
 			}
 		}
 		if !n.Deleting { // a terminating node counts in no limit
-			view.free(n, freed)
+			view.freeCapacity(n, freed)
 		}
 	}
 	view.Nodes = append(view.Nodes, s.Nodes[next:]...)
@@ -92,9 +92,9 @@ func (s *Snapshot) find(name string) (int, bool) {
 	return slices.BinarySearchFunc(s.Nodes, name, func(n Node, name string) int { return strings.Compare(n.Name, name) })
 }
 
-// free gives the capacity of a node back to its pool. freed names the pools whose limits are no longer
+// freeCapacity gives the capacity of a node back to its pool. freed names the pools whose limits are no longer
 // shared with another view.
-func (s *Snapshot) free(n *Node, freed map[string]bool) {
+func (s *Snapshot) freeCapacity(n *Node, freed map[string]bool) {
 	i := slices.IndexFunc(s.Pools, func(p Pool) bool { return p.Name == n.Pool })
 	if i < 0 || n.Pool == "" {
 		return

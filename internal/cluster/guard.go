@@ -40,10 +40,10 @@ func NewGuards(now time.Time, budgets []*policyv1.PodDisruptionBudget) *Guards {
 
 // NeverAllows reports whether a budget allows no eviction however healthy its pods are (disruption 6).
 func NeverAllows(b *policyv1.PodDisruptionBudget) bool {
-	return is(b.Spec.MaxUnavailable, 0) || isPercent(b.Spec.MaxUnavailable, "0%") || isPercent(b.Spec.MinAvailable, "100%")
+	return isInt(b.Spec.MaxUnavailable, 0) || isPercent(b.Spec.MaxUnavailable, "0%") || isPercent(b.Spec.MinAvailable, "100%")
 }
 
-func is(v *intstr.IntOrString, n int32) bool {
+func isInt(v *intstr.IntOrString, n int32) bool {
 	return v != nil && v.Type == intstr.Int && v.IntVal == n
 }
 

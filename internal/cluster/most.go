@@ -27,8 +27,8 @@ func (b *builder) tooMany(at string, n, most int) bool {
 	return true
 }
 
-// ignore notes that some preferences do not count: a preference never holds a pod up.
-func (b *builder) ignore(at string, n, most int) {
+// ignoreExcess notes that some preferences do not count: a preference never holds a pod up.
+func (b *builder) ignoreExcess(at string, n, most int) {
 	b.shape.Ignored = append(b.shape.Ignored, reason.Reason{Code: reason.PreferencesIgnored, Subject: at, Have: strconv.Itoa(n), Want: strconv.Itoa(most)})
 }
 
@@ -44,7 +44,7 @@ func (b *builder) limitSpread(at string) {
 		kept = append(kept, s)
 	}
 	if b.shape.Spread = kept; soft > mostPreferences {
-		b.ignore(at+" with ScheduleAnyway", soft, mostPreferences)
+		b.ignoreExcess(at+" with ScheduleAnyway", soft, mostPreferences)
 	}
 	b.tooMany(at, len(kept)-min(soft, mostPreferences), mostPodTerms)
 }

@@ -42,7 +42,7 @@ func (r *Reader) Node(f NodeFacts) Node {
 		Price:        f.Price,
 		Free:         f.Free,
 		Initialized:  s.initialized,
-		Deleting:     f.Deleting || s.deleting(),
+		Deleting:     f.Deleting || s.isDeleting(),
 		Settling:     f.Settling,
 	}
 	n.Name = s.node.Name
@@ -53,7 +53,7 @@ func (r *Reader) Node(f NodeFacts) Node {
 		}
 	}
 	if !s.initialized {
-		r.estimate(&n, s)
+		r.estimateFromClaim(&n, s)
 	}
 	n.Labels = r.labels(s, n.Name)
 	n.InstanceType = n.Labels[corev1.LabelInstanceTypeStable]
@@ -91,16 +91,16 @@ func stageOf(f NodeFacts) stage {
 	return s
 }
 
-// deleting reports whether the objects say that the node is on its way out (3.2).
-func (s stage) deleting() bool {
+// isDeleting reports whether the objects say that the node is on its way out (3.2).
+func (s stage) isDeleting() bool {
 	return s.node.DeletionTimestamp != nil || s.claim.DeletionTimestamp != nil ||
 		condition.True(s.claim.Status.Conditions, karpv1.ConditionInstanceTerminating)
 }
 
-// estimate completes what a node has not reported yet from its claim. A claim that is not launched
+// estimateFromClaim completes what a node has not reported yet from its claim. A claim that is not launched
 // has no estimate either; it is then at least as large as what was planned for it, so that those pods
 // find their place again and cause no second claim. Who knows its instance types can say more.
-func (r *Reader) estimate(n *Node, s stage) {
+func (r *Reader) estimateFromClaim(n *Node, s stage) {
 	n.Capacity = resources.Fill(n.Capacity, r.capacity(s.claim.Status.Capacity))
 	n.Allocatable = resources.Fill(n.Allocatable, r.capacity(s.claim.Status.Allocatable))
 	if n.Allocatable.IsZero() {

@@ -102,7 +102,7 @@ func (r *Reader) Pod(p *corev1.Pod, vols VolumeLookup) Pod {
 		Shape:       r.shape(input{pod: p, vols: vols}),
 		Daemon:      own.daemonSet,
 		Terminating: p.DeletionTimestamp != nil,
-		Stays:       r.stays(p, own),
+		Stays:       r.staysOnNode(p, own),
 		Late:        own.statefulSet,
 		Priority:    priority(p),
 		EvictCost:   EvictCost(p, r.opts.DeletionCostManaged),

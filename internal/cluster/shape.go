@@ -119,7 +119,7 @@ func (b *builder) alternatives(selector reqs.Set, terms []corev1.NodeSelectorTer
 				b.shape.Invalid = append(b.shape.Invalid, faultReason(at, f))
 			}
 		}
-		both, why := together(at, selector, set)
+		both, why := combineTerms(at, selector, set)
 		if impossible = append(impossible, why...); len(impossible) == before {
 			b.shape.Required = append(b.shape.Required, both)
 		}
@@ -127,8 +127,8 @@ func (b *builder) alternatives(selector reqs.Set, terms []corev1.NodeSelectorTer
 	return impossible
 }
 
-// together combines a nodeSelector and a term, and says where they contradict each other.
-func together(at string, selector, term reqs.Set) (both reqs.Set, why []reason.Reason) {
+// combineTerms combines a nodeSelector and a term, and says where they contradict each other.
+func combineTerms(at string, selector, term reqs.Set) (both reqs.Set, why []reason.Reason) {
 	both = selector.Clone()
 	for _, key := range term.Keys() {
 		if have := both[key]; !both.Add(key, term[key]) {
@@ -151,7 +151,7 @@ func emptyTerm(at string) reason.Reason {
 func (b *builder) preferences(terms []corev1.PreferredSchedulingTerm) {
 	for i := range terms {
 		if values := valuesIn([]corev1.NodeSelectorTerm{terms[i].Preference}); values > mostValues {
-			b.ignore(index("spec.affinity.nodeAffinity.preferred", i), values, mostValues)
+			b.ignoreExcess(index("spec.affinity.nodeAffinity.preferred", i), values, mostValues)
 			continue
 		}
 		set, faults := reqs.FromNodeSelectorTerm(terms[i].Preference, b.words)
@@ -161,7 +161,7 @@ func (b *builder) preferences(terms []corev1.PreferredSchedulingTerm) {
 	}
 	slices.SortStableFunc(b.shape.Preferred, func(a, b Preference) int { return cmp.Compare(b.Weight, a.Weight) })
 	if n := len(b.shape.Preferred); n > mostPreferences {
-		b.ignore("spec.affinity.nodeAffinity.preferred", n, mostPreferences)
+		b.ignoreExcess("spec.affinity.nodeAffinity.preferred", n, mostPreferences)
 		b.shape.Preferred = b.shape.Preferred[:mostPreferences]
 	}
 }
@@ -315,7 +315,7 @@ func (b *builder) podTerms(at string, required []corev1.PodAffinityTerm, preferr
 	slices.SortStableFunc(terms[len(required):], func(a, b PodTerm) int { return cmp.Compare(b.Weight, a.Weight) })
 	b.tooMany(at+".required", len(required), mostPodTerms) // all stay: others keep away from it where it runs
 	if n := len(terms) - len(required); n > mostPreferences {
-		b.ignore(at+".preferred", n, mostPreferences)
+		b.ignoreExcess(at+".preferred", n, mostPreferences)
 		terms = terms[:len(required)+mostPreferences]
 	}
 	return terms

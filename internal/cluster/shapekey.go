@@ -21,13 +21,13 @@ func (r *Reader) shapeKey(who *identity, requests resources.Vec, asks *constrain
 	k.section("requests")
 	k.buf = r.amounts.append(k.buf, requests, r.table)
 	k.buf = append(k.buf, asks.text...)
-	return r.keep(k)
+	return r.keepKey(k)
 }
 
 // keyText returns an empty text in reused memory, and keep a copy of what was written there.
 func (r *Reader) keyText() keyText { return keyText{buf: r.digest.buf[:0]} }
 
-func (r *Reader) keep(k keyText) string {
+func (r *Reader) keepKey(k keyText) string {
 	r.digest.buf = k.buf[:0]
 	return string(k.buf)
 }
@@ -39,7 +39,7 @@ func (r *Reader) identityKey(namespace string, labels []label) string {
 	for _, l := range labels {
 		k.pair(l.key, l.value)
 	}
-	return r.keep(k)
+	return r.keepKey(k)
 }
 
 func (r *Reader) constraintsKey(s *Shape) string {
@@ -90,7 +90,7 @@ func (r *Reader) constraintsKey(s *Shape) string {
 	}
 	k.section("refuses")
 	k.flags(s.Refuses)
-	return r.keep(k)
+	return r.keepKey(k)
 }
 
 func (k *keyText) section(name string) {

@@ -22,8 +22,8 @@ func compare(c Config, found map[string]given, f *findings) {
 	relate("batch-idle-duration", "at most", "batch-max-duration", c.Batch.Idle <= c.Batch.Max)
 }
 
-// advise points out what is allowed and probably not meant.
-func advise(c Config, found map[string]given, f *findings) {
+// adviseAgainst points out what is allowed and probably not meant.
+func adviseAgainst(c Config, found map[string]given, f *findings) {
 	if c.Compat.LegacyNodeRepair && !c.Gates.NodeRepair {
 		f.warn(found["legacy-node-repair"], "does nothing without gate NodeRepair")
 	}

@@ -24,7 +24,7 @@ type bound struct {
 // environment, so that one start shows every fault.
 func Bind(fs *pflag.FlagSet) *Loader {
 	l := &Loader{}
-	for _, s := range table() {
+	for _, s := range allSettings() {
 		raw := &rawFlag{kind: s.as.kind, text: s.def}
 		flag := fs.VarPF(raw, s.flag, "", s.usage+" [$"+s.env()+"]")
 		if s.as.kind == "bool" {
@@ -51,7 +51,7 @@ func (l *Loader) Load(lookupEnv func(string) (string, bool)) (Config, []string, 
 	if len(f.faults) > 0 {
 		return Config{}, f.warnings, &Error{Faults: f.faults}
 	}
-	advise(c, found, &f)
+	adviseAgainst(c, found, &f)
 	return c, f.warnings, nil
 }
 

@@ -125,7 +125,7 @@ func text(at func(*Config) *string, valid func(string) bool, want string) reader
 	}}
 }
 
-func anything(string) bool { return true }
+func anyText(string) bool { return true }
 
 func notBlank(s string) bool { return strings.TrimSpace(s) != "" }
 

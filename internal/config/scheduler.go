@@ -97,7 +97,7 @@ func (w walker) object(path string, value any, known ...string) map[string]any {
 	}
 	fields, ok := value.(map[string]any)
 	if !ok {
-		w.wrong(path, value, "an object with the fields "+strings.Join(known, ", "))
+		w.refuseValue(path, value, "an object with the fields "+strings.Join(known, ", "))
 		return nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
@@ -113,7 +113,7 @@ func (w walker) constraints(path string, value any) []SpreadConstraint {
 	items, ok := value.([]any)
 	if !ok {
 		if value != nil {
-			w.wrong(path, value, "a list")
+			w.refuseValue(path, value, "a list")
 		}
 		return nil
 	}
@@ -122,7 +122,7 @@ func (w walker) constraints(path string, value any) []SpreadConstraint {
 		at := path + "[" + strconv.Itoa(i) + "]"
 		s := w.constraint(at, item)
 		if s.TopologyKey != "" && slices.ContainsFunc(out, s.repeats) {
-			w.wrong(at, s.TopologyKey, "one constraint for each topologyKey and whenUnsatisfiable")
+			w.refuseValue(at, s.TopologyKey, "one constraint for each topologyKey and whenUnsatisfiable")
 		}
 		out = append(out, s)
 	}
@@ -145,19 +145,19 @@ func (w walker) constraint(path string, value any) SpreadConstraint {
 	s := SpreadConstraint{
 		MaxSkew:           w.positive(path+".maxSkew", fields["maxSkew"]),
 		TopologyKey:       w.label(path+".topologyKey", fields["topologyKey"]),
-		WhenUnsatisfiable: w.word(path+".whenUnsatisfiable", fields["whenUnsatisfiable"], doNotSchedule, scheduleAnyway),
+		WhenUnsatisfiable: w.oneOfWords(path+".whenUnsatisfiable", fields["whenUnsatisfiable"], doNotSchedule, scheduleAnyway),
 	}
 	if v := fields["nodeAffinityPolicy"]; v != nil {
-		s.NodeAffinityPolicy = w.word(path+".nodeAffinityPolicy", v, policyHonor, policyIgnore)
+		s.NodeAffinityPolicy = w.oneOfWords(path+".nodeAffinityPolicy", v, policyHonor, policyIgnore)
 	}
 	if v := fields["nodeTaintsPolicy"]; v != nil {
-		s.NodeTaintsPolicy = w.word(path+".nodeTaintsPolicy", v, policyHonor, policyIgnore)
+		s.NodeTaintsPolicy = w.oneOfWords(path+".nodeTaintsPolicy", v, policyHonor, policyIgnore)
 	}
 	if v := fields["minDomains"]; v != nil {
 		domains := w.positive(path+".minDomains", v)
 		s.MinDomains = &domains
 		if s.WhenUnsatisfiable == scheduleAnyway {
-			w.wrong(path+".minDomains", v, "no minDomains with "+scheduleAnyway)
+			w.refuseValue(path+".minDomains", v, "no minDomains with "+scheduleAnyway)
 		}
 	}
 	return s
@@ -166,7 +166,7 @@ func (w walker) constraint(path string, value any) SpreadConstraint {
 func (w walker) positive(path string, value any) int32 {
 	number, ok := value.(float64)
 	if !ok || number < 1 || number > math.MaxInt32 || number != math.Trunc(number) {
-		w.wrong(path, value, "a whole number of 1 or more")
+		w.refuseValue(path, value, "a whole number of 1 or more")
 		return 0
 	}
 	return int32(number)
@@ -175,23 +175,23 @@ func (w walker) positive(path string, value any) int32 {
 func (w walker) label(path string, value any) string {
 	name, ok := value.(string)
 	if !ok || len(validation.IsQualifiedName(name)) > 0 {
-		w.wrong(path, value, "a label name, such as topology.kubernetes.io/zone")
+		w.refuseValue(path, value, "a label name, such as topology.kubernetes.io/zone")
 		return ""
 	}
 	return name
 }
 
-func (w walker) word(path string, value any, allowed ...string) string {
+func (w walker) oneOfWords(path string, value any, allowed ...string) string {
 	word, ok := value.(string)
 	if !ok || !slices.Contains(allowed, word) {
-		w.wrong(path, value, oneOf(allowed))
+		w.refuseValue(path, value, oneOf(allowed))
 		return ""
 	}
 	return word
 }
 
-// wrong refuses the value at a path.
-func (w walker) wrong(path string, value any, want string) {
+// refuseValue refuses the value at a path.
+func (w walker) refuseValue(path string, value any, want string) {
 	have, err := json.Marshal(value)
 	if err != nil {
 		have = []byte("?")

@@ -29,7 +29,7 @@ type reader struct {
 
 // Settings lists every setting in the order of the reference page: core, then AWS.
 func Settings() []Setting {
-	rows := table()
+	rows := allSettings()
 	out := make([]Setting, 0, len(rows))
 	for _, s := range rows {
 		out = append(out, Setting{

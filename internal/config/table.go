@@ -18,16 +18,16 @@ const (
 	wantNothing = "any text"
 )
 
-// table is every setting. Its rows are the frozen surface of testdata/settings.txt.
-func table() []setting {
-	return slices.Concat(serving(), leading(), running(), placing(), moving(), switching(), cluster(), provider())
+// allSettings is every setting. Its rows are the frozen surface of testdata/settings.txt.
+func allSettings() []setting {
+	return slices.Concat(servingSettings(), leaderSettings(), processSettings(), planningSettings(), consolidationSettings(), gateSettings(), clusterSettings(), awsSettings())
 }
 
-func serving() []setting {
+func servingSettings() []setting {
 	return []setting{
 		{
 			flag: "karpenter-service", usage: "name of the controller's Service; accepted for compatibility, unused",
-			as: text(func(c *Config) *string { return &c.Service }, anything, wantNothing),
+			as: text(func(c *Config) *string { return &c.Service }, anyText, wantNothing),
 		},
 		{
 			flag: "metrics-port", def: "8080", helm: "controller.metrics.port",
@@ -67,7 +67,7 @@ func serving() []setting {
 	}
 }
 
-func leading() []setting {
+func leaderSettings() []setting {
 	return []setting{
 		{
 			flag: "disable-controller-warmup", def: "true", helm: byEnv,
@@ -111,7 +111,7 @@ func leading() []setting {
 	}
 }
 
-func running() []setting {
+func processSettings() []setting {
 	return []setting{
 		{
 			flag: "memory-limit", def: "-1", helm: "controller.resources.limits.memory",
@@ -141,7 +141,7 @@ func running() []setting {
 	}
 }
 
-func placing() []setting {
+func planningSettings() []setting {
 	return []setting{
 		{
 			flag: "batch-max-duration", def: "10s", helm: "settings.batchMaxDuration",
@@ -196,9 +196,9 @@ func placing() []setting {
 	}
 }
 
-// moving is what consolidation weighs. Its defaults are the ones under which internal/sim shows that a
+// consolidationSettings is what consolidation weighs. Its defaults are the ones under which internal/sim shows that a
 // cluster stays cheap without churn.
-func moving() []setting {
+func consolidationSettings() []setting {
 	return []setting{
 		{
 			flag: "consolidation-horizon", def: "24h", helm: "settings.consolidationHorizon",
@@ -223,7 +223,7 @@ func moving() []setting {
 	}
 }
 
-func switching() []setting {
+func gateSettings() []setting {
 	return []setting{
 		{
 			flag: "feature-gates", helm: "settings.featureGates",

@@ -2,7 +2,7 @@ package config
 
 import "time"
 
-func cluster() []setting {
+func clusterSettings() []setting {
 	return []setting{
 		{
 			flag: "cluster-name", helm: "settings.clusterName", required: true,
@@ -17,7 +17,7 @@ func cluster() []setting {
 		{
 			flag: "cluster-ca-bundle", helm: "settings.clusterCABundle",
 			usage: "certificate authority for nodes, base64; if empty, the controller's own",
-			as:    text(func(c *Config) *string { return &c.AWS.ClusterCABundle }, anything, wantNothing),
+			as:    text(func(c *Config) *string { return &c.AWS.ClusterCABundle }, anyText, wantNothing),
 		},
 		{
 			flag: "eks-control-plane", def: "false", helm: "settings.eksControlPlane",
@@ -32,7 +32,7 @@ func cluster() []setting {
 	}
 }
 
-func provider() []setting {
+func awsSettings() []setting {
 	return []setting{
 		{
 			flag: "vm-memory-overhead-percent", def: "0.075", helm: "settings.vmMemoryOverheadPercent",

@@ -63,7 +63,7 @@ func Convert(sources []Source, opts Options) Result {
 			b.fail(e.doc, "", err.Error())
 			continue
 		}
-		b.judge(e, doc)
+		b.validateEntry(e, doc)
 		b.result.Documents = append(b.result.Documents, doc)
 	}
 	if len(b.result.Errors) > 0 {
@@ -116,8 +116,8 @@ func (b *batch) fail(d *document, field, text string) {
 	b.result.Errors = append(b.result.Errors, d.finding(field, text))
 }
 
-// doubt is a warning, or an error where the user requested strictness.
-func (b *batch) doubt(d *document, field, text string) {
+// warnOrFail is a warning, or an error where the user requested strictness.
+func (b *batch) warnOrFail(d *document, field, text string) {
 	if b.opts.Strict {
 		b.fail(d, field, text)
 		return
@@ -157,7 +157,7 @@ func (b *batch) add(d *document) {
 		if gvk.Kind == "" {
 			what = "has no kind; passed through as it is"
 		}
-		b.doubt(d, "", what)
+		b.warnOrFail(d, "", what)
 		b.entries = append(b.entries, &entry{doc: d})
 	}
 }
@@ -173,7 +173,7 @@ func (b *batch) versionKnown(d *document, known ...string) bool {
 
 func (b *batch) addPool(d *document) {
 	pool := &karpv1.NodePool{}
-	if !b.versionKnown(d, "v1", "v1beta1") || !b.decode(d, pool) || !b.named(d, &pool.ObjectMeta) {
+	if !b.versionKnown(d, "v1", "v1beta1") || !b.decode(d, pool) || !b.checkName(d, &pool.ObjectMeta) {
 		return
 	}
 	canonical, notes := pool.Canonical(false)
@@ -184,7 +184,7 @@ func (b *batch) addPool(d *document) {
 
 func (b *batch) addClaim(d *document) {
 	claim := &karpv1.NodeClaim{}
-	if !b.versionKnown(d, "v1", "v1beta1") || !b.decode(d, claim) || !b.named(d, &claim.ObjectMeta) {
+	if !b.versionKnown(d, "v1", "v1beta1") || !b.decode(d, claim) || !b.checkName(d, &claim.ObjectMeta) {
 		return
 	}
 	hadExpiry := claim.Spec.ExpireAfter != ""
@@ -194,7 +194,7 @@ func (b *batch) addClaim(d *document) {
 		effective.Spec.ExpireAfter = "" // the owning pool decides, and it is not known here
 	}
 	if effective.Spec.Kubelet != nil {
-		b.doubt(d, "spec.kubelet", "a NodeClaim of v1 has no kubelet block; the one of its EC2NodeClass counts")
+		b.warnOrFail(d, "spec.kubelet", "a NodeClaim of v1 has no kubelet block; the one of its EC2NodeClass counts")
 		effective.Spec.Kubelet = nil
 	}
 	b.entries = append(b.entries, &entry{doc: d, claim: effective})
@@ -202,7 +202,7 @@ func (b *batch) addClaim(d *document) {
 
 func (b *batch) addClass(d *document) {
 	class := &awsv1.EC2NodeClass{}
-	if !b.versionKnown(d, "v1", "v1beta1") || !b.decode(d, class) || !b.named(d, &class.ObjectMeta) {
+	if !b.versionKnown(d, "v1", "v1beta1") || !b.decode(d, class) || !b.checkName(d, &class.ObjectMeta) {
 		return
 	}
 	if d.gvk().Version == "v1beta1" {
@@ -219,7 +219,7 @@ func (b *batch) canonicalClass(d *document, class *awsv1.EC2NodeClass) *awsv1.EC
 	b.report(d, notes)
 	switch derived := len(class.Spec.SecurityGroupSelectorTerms) == 0; {
 	case derived && len(canonical.Spec.SecurityGroupSelectorTerms) == 0:
-		b.doubt(d, groups, "is required by strict v1 and cannot be derived from subnets picked by id; without it Dovetail uses the security group of the cluster")
+		b.warnOrFail(d, groups, "is required by strict v1 and cannot be derived from subnets picked by id; without it Dovetail uses the security group of the cluster")
 	case derived:
 		b.warn(d, groups, "not set; written as the tags of subnetSelectorTerms. Should these match no group, name one: the fallback to the security group of the cluster ends here (L-08)")
 	}
@@ -240,8 +240,8 @@ func (b *batch) report(d *document, notes []reason.Reason) {
 	}
 }
 
-// named checks the name and drops what the server or a controller set.
-func (b *batch) named(d *document, meta *metav1.ObjectMeta) bool {
+// checkName checks the name and drops what the server or a controller set.
+func (b *batch) checkName(d *document, meta *metav1.ObjectMeta) bool {
 	if meta.Name == "" {
 		text := "is required"
 		if meta.GenerateName != "" {
@@ -275,9 +275,9 @@ func keptMeta(meta metav1.ObjectMeta) metav1.ObjectMeta {
 	return kept
 }
 
-// judge asks whether the API server would take what is about to be written, and if so what the controller
+// validateEntry asks whether the API server would take what is about to be written, and if so what the controller
 // would say of it in condition ValidationSucceeded of a pool.
-func (b *batch) judge(e *entry, doc Document) {
+func (b *batch) validateEntry(e *entry, doc Document) {
 	if e.pool == nil && e.class == nil && e.claim == nil && !e.known {
 		return
 	}
@@ -295,7 +295,7 @@ func (b *batch) judge(e *entry, doc Document) {
 	for _, p := range problems {
 		field := p.Subject
 		p.Subject = ""
-		b.doubt(e.doc, field, p.Text())
+		b.warnOrFail(e.doc, field, p.Text())
 	}
 }
 
@@ -308,7 +308,7 @@ func (b *batch) reportDuplicates() {
 			continue
 		}
 		if other, taken := first[key]; taken {
-			b.doubt(e.doc, "metadata.name", fmt.Sprintf("the same %s is at %s:%d too; applied together, the last one counts", key, other.source, other.lineOf("metadata.name")))
+			b.warnOrFail(e.doc, "metadata.name", fmt.Sprintf("the same %s is at %s:%d too; applied together, the last one counts", key, other.source, other.lineOf("metadata.name")))
 			continue
 		}
 		first[key] = e.doc

@@ -41,7 +41,7 @@ func (b *batch) decodePart(d *document, at string, raw []byte, into any) bool {
 			b.fail(d, below(field), "is not a known field"+hint)
 			continue
 		}
-		b.doubt(d, below(field), text)
+		b.warnOrFail(d, below(field), text)
 	}
 	return true
 }

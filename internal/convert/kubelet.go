@@ -59,7 +59,7 @@ func (b *batch) moveKubelets() {
 	}
 	for _, e := range b.entries {
 		if e.pool != nil && hasKubelet(e) {
-			b.doubt(e.doc, e.kubeletField, "its EC2NodeClass "+e.pool.Spec.Template.Spec.NodeClassRef.Name+
+			b.warnOrFail(e.doc, e.kubeletField, "its EC2NodeClass "+e.pool.Spec.Template.Spec.NodeClassRef.Name+
 				" is not part of the input, so the kubelet block stays on the pool; convert both together to move it")
 		}
 	}
@@ -95,7 +95,7 @@ func (b *batch) merge(class *entry, pools []*entry) {
 	}
 	class.class.Spec.Kubelet = settings
 	for _, e := range pools {
-		b.warn(e.doc, e.kubeletField, "moved to EC2NodeClass "+class.class.Name+rolls(e))
+		b.warn(e.doc, e.kubeletField, "moved to EC2NodeClass "+class.class.Name+driftWarning(e))
 		e.pool.Spec.Template.Spec.Kubelet = nil
 	}
 }
@@ -117,7 +117,7 @@ func (b *batch) split(class *entry, pools []*entry) {
 		case b.sameNamed(copied) != nil:
 			b.fail(e.doc, e.kubeletField, "differs between pools that share EC2NodeClass "+class.class.Name+", but the name of a copy for this pool, "+copied.class.Name+", is taken; rename one of them")
 		default:
-			b.warn(e.doc, e.kubeletField, "differs between pools that share EC2NodeClass "+class.class.Name+"; the pool now uses its own copy "+copied.class.Name+rolls(e))
+			b.warn(e.doc, e.kubeletField, "differs between pools that share EC2NodeClass "+class.class.Name+"; the pool now uses its own copy "+copied.class.Name+driftWarning(e))
 			b.entries = slices.Insert(b.entries, at, copied)
 			at++
 		}
@@ -126,8 +126,8 @@ func (b *batch) split(class *entry, pools []*entry) {
 	}
 }
 
-// rolls warns that drift hashes change. A Provisioner has no nodes that know of a NodePool.
-func rolls(e *entry) string {
+// driftWarning warns that drift hashes change. A Provisioner has no nodes that know of a NodePool.
+func driftWarning(e *entry) string {
 	if e.doc.gvk().Kind != "NodePool" {
 		return ""
 	}

@@ -50,7 +50,7 @@ type oldDevice struct {
 // addNodeTemplate makes an EC2NodeClass of an AWSNodeTemplate (API 12.2).
 func (b *batch) addNodeTemplate(d *document) {
 	old := &nodeTemplate{}
-	if !b.versionKnown(d, "v1alpha1") || !b.decode(d, old) || !b.named(d, &old.ObjectMeta) {
+	if !b.versionKnown(d, "v1alpha1") || !b.decode(d, old) || !b.checkName(d, &old.ObjectMeta) {
 		return
 	}
 	b.entries = append(b.entries, &entry{doc: d, class: b.class(d, "spec", old.ObjectMeta, &old.Spec), spelling: volumeSpelling(d)})
@@ -150,7 +150,7 @@ func (b *batch) terms(d *document, at string, selector map[string]string) []term
 		if others > 0 {
 			b.warn(d, at, "selects by ids; its other keys are left out")
 		}
-		return b.bounded(d, at, terms)
+		return b.limitTerms(d, at, terms)
 	}
 	if others == 0 {
 		return nil
@@ -166,14 +166,14 @@ func (b *batch) terms(d *document, at string, selector map[string]string) []term
 				next = append(next, t.with(key, value))
 			}
 		}
-		if terms = b.bounded(d, at, next); terms == nil {
+		if terms = b.limitTerms(d, at, next); terms == nil {
 			return nil
 		}
 	}
 	return terms
 }
 
-func (b *batch) bounded(d *document, at string, terms []term) []term {
+func (b *batch) limitTerms(d *document, at string, terms []term) []term {
 	if len(terms) > maxTerms {
 		b.fail(d, at, fmt.Sprintf("stands for more than %d alternatives, the most an EC2NodeClass takes; select by fewer values", maxTerms))
 		return nil

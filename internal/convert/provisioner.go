@@ -49,7 +49,7 @@ type providerRef struct {
 // 12.1).
 func (b *batch) addProvisioner(d *document) {
 	old := &provisioner{}
-	if !b.versionKnown(d, "v1alpha5") || !b.decode(d, old) || !b.named(d, &old.ObjectMeta) {
+	if !b.versionKnown(d, "v1alpha5") || !b.decode(d, old) || !b.checkName(d, &old.ObjectMeta) {
 		return
 	}
 	spec := &old.Spec

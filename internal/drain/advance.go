@@ -47,7 +47,7 @@ type ClaimShell interface {
 // again. After an error, call it sooner, with back-off. The calls are updated in both cases.
 func AdvanceNode(ctx context.Context, f Facts, calls *Calls, shell NodeShell) (after time.Duration, err error) {
 	f.Said = calls.Said
-	return dialogue(ctx, f.Now, calls, shell, func(a answer) (next, error) {
+	return terminateInstance(ctx, f.Now, calls, shell, func(a answer) (next, error) {
 		f.Instance, f.Refusal, f.Queried, f.Accepted = a.state, a.refusal, calls.Queried, calls.Accepted
 		step := Next(f)
 		said, err := shell.Perform(ctx, &f, step)
@@ -58,7 +58,7 @@ func AdvanceNode(ctx context.Context, f Facts, calls *Calls, shell NodeShell) (a
 // AdvanceClaim is AdvanceNode for a NodeClaim.
 func AdvanceClaim(ctx context.Context, f ClaimFacts, calls *Calls, shell ClaimShell) (after time.Duration, err error) {
 	f.Said = calls.Said
-	return dialogue(ctx, f.Now, calls, shell, func(a answer) (next, error) {
+	return terminateInstance(ctx, f.Now, calls, shell, func(a answer) (next, error) {
 		f.Instance, f.Refusal, f.Accepted = a.state, a.refusal, calls.Accepted
 		step := NextClaim(f)
 		said, err := shell.Perform(ctx, &f, step)
@@ -79,7 +79,7 @@ type next struct {
 	after time.Duration
 }
 
-func dialogue(ctx context.Context, now time.Time, calls *Calls, instance Instance, decide func(answer) (next, error), release func() error) (time.Duration, error) {
+func terminateInstance(ctx context.Context, now time.Time, calls *Calls, instance Instance, decide func(answer) (next, error), release func() error) (time.Duration, error) {
 	var last answer
 	var refused error
 	for range maxRounds {
@@ -91,7 +91,7 @@ func dialogue(ctx context.Context, now time.Time, calls *Calls, instance Instanc
 		case err != nil:
 			return 0, err
 		case n.query:
-			last = answer{state: found(instance.Find(ctx))}
+			last = answer{state: stateFromFind(instance.Find(ctx))}
 			calls.Queried = now
 		case n.terminate:
 			err := instance.Terminate(ctx)
@@ -113,8 +113,8 @@ func dialogue(ctx context.Context, now time.Time, calls *Calls, instance Instanc
 	return recheckSoon, nil
 }
 
-// found reads the response to a question about an instance. Only a definite "not found" means that it is gone (G3).
-func found(err error) State {
+// stateFromFind reads the response to a question about an instance. Only a definite "not found" means that it is gone (G3).
+func stateFromFind(err error) State {
 	switch {
 	case err == nil:
 		return Present

@@ -71,7 +71,7 @@ func Order(pods []*corev1.Pod, taint corev1.Taint, limit Limit, now time.Time) P
 		case act == Evict && mine:
 			out.Evict = append(out.Evict, p)
 		}
-		why, rank := because(p, act, mine, now)
+		why, rank := whyWaiting(p, act, mine, now)
 		out.Waiting = append(out.Waiting, Waiting{Pod: p, Why: why, act: act, mine: mine, rank: rank})
 		out.Notes = append(out.Notes, annotationNotes(p, now)...)
 	}
@@ -100,11 +100,11 @@ func sorted(pods []*corev1.Pod) []*corev1.Pod {
 	})
 }
 
-// because says what a pod is waited for, and how early it should be named.
-func because(p *corev1.Pod, act Act, mine bool, now time.Time) (why string, rank int) {
+// whyWaiting says what a pod is waited for, and how early it should be named.
+func whyWaiting(p *corev1.Pod, act Act, mine bool, now time.Time) (why string, rank int) {
 	switch {
 	case act == Hold:
-		return held(p, now), 0
+		return protectionOf(p, now), 0
 	case act == Delete:
 		return "the deadline of the node has come", 1
 	case p.DeletionTimestamp != nil:
@@ -118,8 +118,8 @@ func because(p *corev1.Pod, act Act, mine bool, now time.Time) (why string, rank
 	}
 }
 
-// held names the annotation that protects a pod and what ends the protection.
-func held(p *corev1.Pod, now time.Time) string {
+// protectionOf names the annotation that protects a pod and what ends the protection.
+func protectionOf(p *corev1.Pod, now time.Time) string {
 	key, value, until := annotation(p, now)
 	text := "held by its annotation " + key + "=" + value
 	if !until.IsZero() {

@@ -56,14 +56,14 @@ func awaitingDetachment(waiting []*storagev1.VolumeAttachment, deadline time.Tim
 	for _, a := range waiting[:min(len(waiting), maxNamed)] {
 		names = append(names, a.Name+" (volume "+*a.Spec.Source.PersistentVolumeName+")")
 	}
-	text := fmt.Sprintf("The instance is kept until %s: %s", came(len(waiting)), list(names, len(waiting)))
+	text := fmt.Sprintf("The instance is kept until %s: %s", orZero(len(waiting)), list(names, len(waiting)))
 	if !deadline.IsZero() {
 		text += "; at the latest until " + deadline.UTC().Format(time.RFC3339)
 	}
 	return event.Event{Reason: event.AwaitingVolumeDetachment, Text: text}
 }
 
-func came(n int) string {
+func orZero(n int) string {
 	if n == 1 {
 		return "1 volume attachment is gone"
 	}

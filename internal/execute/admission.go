@@ -41,11 +41,11 @@ func (s *Slots) Admit(b Batch, store admissionStore) *Admission {
 	a := &Admission{batch: b, store: store, refused: make([]error, len(b.Nodes))}
 	pools := store.Pools()
 	refusals := b.refusals(pools, store.Usage)
-	full, give := s.take(b, pools, store.Claims, refusals)
+	full, give := s.takeSlots(b, pools, store.Claims, refusals)
 	late, release := store.Reserve(b.Nodes, b.Marks, b.Version)
 	a.give, a.release = give, release
 	for i := range b.Nodes {
-		a.refused[i] = cmp.Or(refusals[b.Nodes[i].Pool], full[i], outdated(late[i]))
+		a.refused[i] = cmp.Or(refusals[b.Nodes[i].Pool], full[i], outdatedError(late[i]))
 	}
 	return a
 }
@@ -61,7 +61,7 @@ func (a *Admission) End() { a.give() }
 func (a *Admission) Create(i int, words reqs.Vocabulary, write func(*karpv1.NodeClaim) (there *karpv1.NodeClaim, err error)) Created {
 	b, n := &a.batch, a.batch.Nodes[i]
 	out := Created{Node: n, Err: a.refused[i]}
-	if out.Err == nil && b.Reason == Provisioned && !a.wanted(n) {
+	if out.Err == nil && b.Reason == Provisioned && !a.stillNeeded(n) {
 		out.Err = ErrObsolete
 	}
 	if out.Err != nil {
@@ -73,15 +73,15 @@ func (a *Admission) Create(i int, words reqs.Vocabulary, write func(*karpv1.Node
 		return out
 	}
 	a.store.RecordCreatedClaim(claim, n.Pods)
-	if out.Altered = altered(asked, claim); len(out.Altered) > 0 {
+	if out.Altered = alteredParts(asked, claim); len(out.Altered) > 0 {
 		a.store.RecordAlteredClaim(claim.Name)
 	}
 	out.Claim = claim
 	return out
 }
 
-// wanted reports whether any pod of the node still needs it: it is pending, or runs on a terminating node.
-func (a *Admission) wanted(n solve.NewNode) bool {
+// stillNeeded reports whether any pod of the node still needs it: it is pending, or runs on a terminating node.
+func (a *Admission) stillNeeded(n solve.NewNode) bool {
 	return len(n.Pods) == 0 || slices.ContainsFunc(n.Pods, a.store.NeedsPlace)
 }
 

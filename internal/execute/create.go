@@ -99,7 +99,7 @@ func (c *Claims) Create(ctx context.Context, b Batch) []Created {
 	return out
 }
 
-func outdated(why error) error {
+func outdatedError(why error) error {
 	if why == nil {
 		return nil
 	}
@@ -170,9 +170,9 @@ func asksFor(asked, stored *karpv1.NodeClaim) bool {
 		equality.Semantic.DeepEqual(asked.Spec.NodeClassRef, stored.Spec.NodeClassRef)
 }
 
-// altered names the parts of a claim that were stored in another form than requested, of those that decide which pods
+// alteredParts names the parts of a claim that were stored in another form than requested, of those that decide which pods
 // its node takes.
-func altered(asked, stored *karpv1.NodeClaim) []string {
+func alteredParts(asked, stored *karpv1.NodeClaim) []string {
 	var parts []string
 	// any order: whether there is one
 	for key, value := range asked.Labels {

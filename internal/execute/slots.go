@@ -25,9 +25,9 @@ type Slots struct {
 	taken map[string]int64 // by pool
 }
 
-// take takes a slot for each node of a batch that belongs to a static pool with a limit. It returns the nodes that
+// takeSlots takes a slot for each node of a batch that belongs to a static pool with a limit. It returns the nodes that
 // got none, by their number, and a function that returns all slots.
-func (s *Slots) take(b Batch, pools []*karpv1.NodePool, claims func(pool string) int64, refused map[string]error) (full map[int]error, give func()) {
+func (s *Slots) takeSlots(b Batch, pools []*karpv1.NodePool, claims func(pool string) int64, refused map[string]error) (full map[int]error, give func()) {
 	limits := map[string]int64{}
 	for _, pool := range pools {
 		if limit, limited := pool.Spec.Limits[karpv1.LimitNodes]; limited && pool.Spec.Replicas != nil {

@@ -50,8 +50,8 @@ func (b *board) start(s step, now time.Time) {
 	b.runs[s.name] = &stepRun{began: now, results: newResults()}
 }
 
-// take files one line that a step printed, and returns what is news in it: failures to print.
-func (b *board) take(s step, line string, now time.Time) []failure {
+// fileLine files one line that a step printed, and returns what is news in it: failures to print.
+func (b *board) fileLine(s step, line string, now time.Time) []failure {
 	run := b.runs[s.name]
 	c := &s.commands[run.command]
 	e, isEvent := event{}, false
@@ -79,8 +79,8 @@ type ending struct {
 	cpu     time.Duration
 }
 
-// end files how a step ended, and returns what has to be said beyond what its tests said.
-func (b *board) end(s step, how ending, now time.Time) []failure {
+// fileEnding files how a step ended, and returns what has to be said beyond what its tests said.
+func (b *board) fileEnding(s step, how ending, now time.Time) []failure {
 	run := b.runs[s.name]
 	run.wall, run.cpu = now.Sub(run.began), how.cpu
 	switch {
@@ -118,14 +118,14 @@ func (b *board) count() (passes, failures, skips int) {
 			failures += max(1, run.results.failed)
 		}
 	}
-	if failures == 0 && !b.passed() {
+	if failures == 0 && !b.allPassed() {
 		failures = 1
 	}
 	return passes, failures, skips
 }
 
-// passed says whether every step ran and passed, as far as it was meant to.
-func (b *board) passed() bool {
+// allPassed says whether every step ran and passed, as far as it was meant to.
+func (b *board) allPassed() bool {
 	for _, s := range b.steps {
 		switch b.states[s.name] {
 		case passed, unchanged, timeUp:
@@ -151,14 +151,14 @@ func (b *board) status(now time.Time) []string {
 		run := b.runs[s.name]
 		ran[s.name] = now.Sub(run.began)
 		line := fmt.Sprintf("%s %s", s.name, clock(ran[s.name]))
-		if doing := run.doing(s, now); doing != "" {
+		if doing := run.currentActivity(s, now); doing != "" {
 			line += ": " + doing
 		}
 		lines = append(lines, line)
 	}
 	whole := fmt.Sprintf("%d of %d steps done", ended, len(b.steps))
 	if left := remaining(b.steps, b.states, b.usual, ran, b.rules); left > 0 {
-		whole += ", about " + roughly(left) + " left"
+		whole += ", about " + estimateText(left) + " left"
 	}
 	return append(lines, whole)
 }
@@ -169,8 +169,8 @@ const (
 	slowAfter  = 5 * time.Second
 )
 
-// doing says what a step is at: packages, how many tests have ended, and those that take long.
-func (r *stepRun) doing(s step, now time.Time) string {
+// currentActivity says what a step is at: packages, how many tests have ended, and those that take long.
+func (r *stepRun) currentActivity(s step, now time.Time) string {
 	if len(s.commands) == 0 {
 		return ""
 	}
@@ -218,8 +218,8 @@ func clock(d time.Duration) string {
 	return fmt.Sprintf("%d:%02d", s/60, s%60)
 }
 
-// brief writes how long something took, to the second once it took ten.
-func brief(d time.Duration) string {
+// shortDuration writes how long something took, to the second once it took ten.
+func shortDuration(d time.Duration) string {
 	switch {
 	case d < 10*time.Second:
 		return fmt.Sprintf("%.1fs", d.Seconds())
@@ -233,8 +233,8 @@ func brief(d time.Duration) string {
 	return fmt.Sprintf("%dm%02ds", s/60, s%60)
 }
 
-// roughly writes an estimate.
-func roughly(d time.Duration) string {
+// estimateText writes an estimate.
+func estimateText(d time.Duration) string {
 	if d < time.Minute {
 		return fmt.Sprintf("%d s", int((d+9*time.Second)/(10*time.Second))*10)
 	}

@@ -58,12 +58,12 @@ func play(t *testing.T, file string) []string {
 	var printed []string
 	how := ending{cpu: time.Second}
 	for line := range bytes.Lines(text) {
-		for _, f := range b.take(s, strings.TrimRight(string(line), "\n"), start) {
+		for _, f := range b.fileLine(s, strings.TrimRight(string(line), "\n"), start) {
 			printed = append(printed, f.text(s.name, s.short(f.pkg), "bin/test/pure.log")...)
 			how.err = fmt.Errorf("exit status 1")
 		}
 	}
-	if fresh := b.end(s, how, start.Add(2*time.Second)); len(fresh) > 0 {
+	if fresh := b.fileEnding(s, how, start.Add(2*time.Second)); len(fresh) > 0 {
 		t.Errorf("told twice: %v", fresh)
 	}
 	return append(printed, b.summary("bin/test", start.Add(2*time.Second))...)

@@ -15,7 +15,7 @@ func (r *runner) explore(ctx context.Context, all survey, box time.Duration, see
 	ctx, cancel := context.WithTimeout(ctx, box)
 	defer cancel()
 	chance := rand.New(rand.NewPCG(seed, 0))
-	for k := 0; ctx.Err() == nil && (r.board.passed() || r.board.rules.keepGoing); k++ {
+	for k := 0; ctx.Err() == nil && (r.board.allPassed() || r.board.rules.keepGoing); k++ {
 		s := exploration(all, k, chance)
 		r.board.steps = append(r.board.steps, s)
 		r.run(ctx)

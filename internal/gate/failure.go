@@ -70,7 +70,7 @@ func (p *packageRun) failures(builds map[string][]string) []failure {
 		list = append(list, f)
 	}
 	if len(list) == 0 {
-		list = append(list, failure{pkg: p.name, title: "fails outside its tests", lines: p.outside()})
+		list = append(list, failure{pkg: p.name, title: "fails outside its tests", lines: p.outputOutsideTests()})
 	}
 	return list
 }
@@ -108,8 +108,8 @@ func (p *packageRun) crashed() (failure, bool) {
 	return f, true
 }
 
-// outside is what a package printed that failed without a failed test.
-func (p *packageRun) outside() []string {
+// outputOutsideTests is what a package printed that failed without a failed test.
+func (p *packageRun) outputOutsideTests() []string {
 	lines := last(p.own.own(), keptLines)
 	if len(p.races) > 0 {
 		lines = slices.Concat(first(p.races, keptLines), lines)
@@ -156,7 +156,7 @@ func (f *failure) heading(step, pkg string) string {
 		words = append(words, f.tests[0])
 	}
 	if f.took > 0 {
-		words = append(words, "("+brief(f.took)+")")
+		words = append(words, "("+shortDuration(f.took)+")")
 	}
 	return strings.Join(words, " ")
 }
@@ -164,8 +164,8 @@ func (f *failure) heading(step, pkg string) string {
 // complaint matches a line that a test printed itself, with the place in its source.
 var complaint = regexp.MustCompile(`^\s*\S+_test\.go:\d+: `)
 
-// complaints are the first lines that a test printed itself: later ones tell of consequences, or how things are.
-func (f *failure) complaints() []string {
+// firstComplaints are the first lines that a test printed itself: later ones tell of consequences, or how things are.
+func (f *failure) firstComplaints() []string {
 	const most = 3
 	var found []string
 	for _, line := range f.lines {

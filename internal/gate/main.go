@@ -118,7 +118,7 @@ func run(ctx context.Context, o options, out *os.File, errs io.Writer) int {
 		}
 	}
 	r.screen.print(r.board.summary(logDir, time.Now())...)
-	if code == 0 && !r.board.passed() {
+	if code == 0 && !r.board.allPassed() {
 		return 1
 	}
 	return code
@@ -195,7 +195,7 @@ func listing(all catalogue, times map[string]time.Duration) string {
 		}
 		took := ""
 		if d, known := times[s.name]; known {
-			took = brief(d)
+			took = shortDuration(d)
 		}
 		rows = append(rows, []string{s.name, strings.Join(parts, ", "), took, s.about})
 	}

@@ -27,15 +27,15 @@ func stablePlace(folder, checkout string) (*place, error) {
 		return nil, err
 	}
 	p := &place{root: filepath.Join(folder, "checkout"), lock: lock}
-	if err := p.point(checkout); err != nil {
+	if err := p.pointLink(checkout); err != nil {
 		p.release()
 		return nil, err
 	}
 	return p, nil
 }
 
-// point makes the link anew. A lock that another gate holds is not waited for.
-func (p *place) point(checkout string) error {
+// pointLink makes the link anew. A lock that another gate holds is not waited for.
+func (p *place) pointLink(checkout string) error {
 	if err := syscall.Flock(int(p.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return fmt.Errorf("another gate runs in %s: %w", p.root, err)
 	}

@@ -20,14 +20,14 @@ type runner struct {
 func (r *runner) run(ctx context.Context) {
 	messages := make(chan message, 1000)
 	send := func(m message) { messages <- m }
-	tick := time.NewTicker(r.screen.every())
+	tick := time.NewTicker(r.screen.statusInterval())
 	defer tick.Stop()
 	active := 0
 	for {
 		if ctx.Err() == nil {
 			for _, s := range r.board.next() {
 				r.board.start(s, r.now())
-				r.say("start", s, s.about)
+				r.printLine("start", s, s.about)
 				active++
 				go r.shell.run(ctx, s, send)
 			}
@@ -40,34 +40,34 @@ func (r *runner) run(ctx context.Context) {
 			if m.ended != nil {
 				active--
 			}
-			r.take(ctx, m)
+			r.fileMessage(ctx, m)
 		case <-tick.C:
 			r.screen.status(r.since(), r.board.status(r.now()))
 		}
 	}
 }
 
-// take files a message and prints what is news in it.
-func (r *runner) take(ctx context.Context, m message) {
+// fileMessage files a message and prints what is news in it.
+func (r *runner) fileMessage(ctx context.Context, m message) {
 	run := r.board.runs[m.step.name]
 	run.command = m.command
 	if m.ended != nil {
-		fresh := r.board.end(m.step, *m.ended, r.now())
-		r.show(m.step, fresh)
-		r.say(r.board.word(m.step), m.step, r.ended(m.step))
+		fresh := r.board.fileEnding(m.step, *m.ended, r.now())
+		r.printFailures(m.step, fresh)
+		r.printLine(r.board.resultWord(m.step), m.step, r.endingText(m.step))
 		return
 	}
 	if m.line == nil || ctx.Err() != nil {
 		return // what a process says when it is ended is no result
 	}
 	done := len(run.results.done)
-	fresh := r.board.take(m.step, *m.line, r.now())
+	fresh := r.board.fileLine(m.step, *m.line, r.now())
 	if r.verbose {
 		for _, p := range run.results.done[done:] {
-			r.say(okOrFail(p), m.step, fmt.Sprintf("%s %d tests, %s", m.step.relative(p.name), p.tests, brief(p.took)))
+			r.printLine(okOrFail(p), m.step, fmt.Sprintf("%s %d tests, %s", m.step.relative(p.name), p.tests, shortDuration(p.took)))
 		}
 	}
-	r.show(m.step, fresh)
+	r.printFailures(m.step, fresh)
 }
 
 func okOrFail(p packageResult) string {
@@ -80,23 +80,23 @@ func okOrFail(p packageResult) string {
 	return "ok"
 }
 
-func (r *runner) ended(s step) string {
+func (r *runner) endingText(s step) string {
 	run := r.board.runs[s.name]
-	text := fmt.Sprintf("%s, CPU %s", brief(run.wall), brief(run.cpu))
+	text := fmt.Sprintf("%s, CPU %s", shortDuration(run.wall), shortDuration(run.cpu))
 	if s.isTest() {
 		text += fmt.Sprintf(", %d tests", run.results.tests())
 	}
 	return text
 }
 
-func (r *runner) show(s step, failures []failure) {
+func (r *runner) printFailures(s step, failures []failure) {
 	for i := range failures {
 		f := &failures[i]
 		r.screen.print(f.text(s.name, s.short(f.pkg), logName(r.shell.logs, s.name))...)
 	}
 }
 
-func (r *runner) say(what string, s step, text string) {
+func (r *runner) printLine(what string, s step, text string) {
 	r.screen.print(fmt.Sprintf("[%5s] %-7s %-14s %s", clock(r.since()), what, s.name, text))
 }
 

@@ -75,7 +75,7 @@ FAILED: lint; did not run to the end: never; 0.0s,  ~; logs are in logs
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("printed (-want +got):\n%s", diff)
 	}
-	if b.passed() {
+	if b.allPassed() {
 		t.Error("the run passed")
 	}
 }
@@ -122,7 +122,7 @@ func TestTimesAreKept(t *testing.T) {
 	b := newBoard(append(table, step{name: "drawn"}), rules{}, map[string]time.Duration{"old": time.Hour, "a": time.Hour}, start)
 	for _, s := range b.steps {
 		b.start(s, start)
-		b.end(s, ending{}, start.Add(90*time.Second))
+		b.fileEnding(s, ending{}, start.Add(90*time.Second))
 	}
 	b.states["b"] = failed
 	if err := writeTimes(file, b, table); err != nil {
@@ -141,7 +141,7 @@ func TestDurationsAreReadable(t *testing.T) {
 		12*time.Minute + 30*time.Second: "12:30 12m30s 13 min",
 		62*time.Minute + 3*time.Second:  "1:02:03 1h02m03s 62 min",
 	} {
-		if got := strings.Join([]string{clock(d), brief(d), roughly(d)}, " "); got != want {
+		if got := strings.Join([]string{clock(d), shortDuration(d), estimateText(d)}, " "); got != want {
 			t.Errorf("%s: %q, want %q", d, got, want)
 		}
 	}

@@ -139,10 +139,10 @@ func TestStatus(t *testing.T) {
 		}
 	}
 	check(time.Second, "lint 0:01", "sandbox 0:01: compiling", "0 of 2 steps done, about 10 min left")
-	b.take(list[1], `{"Action":"run","Package":"`+module+`/sandbox/flow","Test":"TestA"}`, start.Add(10*time.Second))
-	b.take(list[1], `{"Action":"run","Package":"`+module+`/sandbox/flow","Test":"TestB"}`, start.Add(10*time.Second))
-	b.take(list[1], `{"Action":"pass","Package":"`+module+`/sandbox/flow","Test":"TestB"}`, start.Add(10*time.Second))
-	b.end(list[0], ending{}, start.Add(20*time.Second))
+	b.fileLine(list[1], `{"Action":"run","Package":"`+module+`/sandbox/flow","Test":"TestA"}`, start.Add(10*time.Second))
+	b.fileLine(list[1], `{"Action":"run","Package":"`+module+`/sandbox/flow","Test":"TestB"}`, start.Add(10*time.Second))
+	b.fileLine(list[1], `{"Action":"pass","Package":"`+module+`/sandbox/flow","Test":"TestB"}`, start.Add(10*time.Second))
+	b.fileEnding(list[0], ending{}, start.Add(20*time.Second))
 	check(12*time.Second, "sandbox 0:12: flow, 1 tests done", "1 of 2 steps done, about 10 min left")
 	check(8*time.Minute+30*time.Second, "sandbox 8:30: flow, 1 tests done, TestA 8:20", "1 of 2 steps done, about 2 min left")
 }

@@ -17,8 +17,8 @@ type screen struct {
 	drawn    []string
 }
 
-// every is how often status is due.
-func (s *screen) every() time.Duration {
+// statusInterval is how often status is due.
+func (s *screen) statusInterval() time.Duration {
 	if s.terminal {
 		return time.Second / 2
 	}

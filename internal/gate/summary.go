@@ -31,14 +31,14 @@ func (b *board) stepTable() []string {
 	for _, s := range b.steps {
 		run := b.runs[s.name]
 		if run == nil {
-			row := []string{s.name, b.word(s), "", "", "", "", "", ""}
+			row := []string{s.name, b.resultWord(s), "", "", "", "", "", ""}
 			if b.states[s.name] == unchanged {
 				row[7] = "its inputs are those over which it passed; STEP=" + s.name + " runs it"
 			}
 			rows = append(rows, row)
 			continue
 		}
-		row := []string{s.name, b.word(s), brief(run.wall), brief(run.cpu), "", "", "", ""}
+		row := []string{s.name, b.resultWord(s), shortDuration(run.wall), shortDuration(run.cpu), "", "", "", ""}
 		if r := run.results; s.isTest() {
 			row[4], row[5], row[6] = strconv.Itoa(r.tests()), strconv.Itoa(r.failed), strconv.Itoa(r.skipped)
 			row[7] = fromCache(r.done)
@@ -52,7 +52,7 @@ func (s *step) isTest() bool {
 	return slices.ContainsFunc(s.commands, func(c command) bool { return c.test != nil })
 }
 
-func (b *board) word(s step) string {
+func (b *board) resultWord(s step) string {
 	switch b.states[s.name] {
 	case passed:
 		return "passed"
@@ -107,7 +107,7 @@ func (b *board) slowTable() []string {
 	slices.SortStableFunc(all, func(a, b entry) int { return cmp.Compare(b.took, a.took) })
 	rows := [][]string{{"slowest", "step", "package", "test"}}
 	for _, e := range all[:min(slowest, len(all))] {
-		rows = append(rows, []string{brief(e.took), e.step, e.pkg, e.test})
+		rows = append(rows, []string{shortDuration(e.took), e.step, e.pkg, e.test})
 	}
 	return append([]string{""}, text(rows)...)
 }
@@ -148,7 +148,7 @@ func (b *board) failureList() []string {
 		}
 		for _, f := range run.failures {
 			lines = append(lines, "  "+strings.TrimPrefix(f.heading(s.name, s.short(f.pkg)), "--- FAIL: "))
-			for _, line := range f.complaints() {
+			for _, line := range f.firstComplaints() {
 				lines = append(lines, "    "+line)
 			}
 			lines = append(lines, "    "+f.repeat)
@@ -169,7 +169,7 @@ func (s *step) short(importPath string) string {
 }
 
 func (b *board) verdict(now time.Time) string {
-	took := brief(now.Sub(b.began))
+	took := shortDuration(now.Sub(b.began))
 	var cpu time.Duration
 	var bad, missed []string
 	for _, s := range b.steps {
@@ -194,7 +194,7 @@ func (b *board) verdict(now time.Time) string {
 	if len(parts) == 0 {
 		parts = append(parts, "every step passed")
 	}
-	return fmt.Sprintf("%s; %s, CPU %s", strings.Join(parts, "; "), took, brief(cpu))
+	return fmt.Sprintf("%s; %s, CPU %s", strings.Join(parts, "; "), took, shortDuration(cpu))
 }
 
 func text(rows [][]string) []string {

@@ -57,7 +57,7 @@ func readSurvey(root fs.FS) (survey, error) {
 				p = &goPackage{dir: path.Dir(name), imports: map[string]bool{}}
 				found[p.dir] = p
 			}
-			p.take(file, strings.HasSuffix(name, "_test.go"))
+			p.addFile(file, strings.HasSuffix(name, "_test.go"))
 			if strings.HasSuffix(name, "_test.go") {
 				p.weight += len(text)
 			}
@@ -93,7 +93,7 @@ func moduleOf(dir string, modules map[string]bool) string {
 	return "."
 }
 
-func (p *goPackage) take(file *ast.File, test bool) {
+func (p *goPackage) addFile(file *ast.File, test bool) {
 	p.tests = p.tests || test
 	p.code = p.code || !test && len(file.Decls) > 0
 	for _, spec := range file.Imports {
@@ -154,9 +154,9 @@ func (p *goPackage) pattern() string {
 	return "." + strings.TrimPrefix(p.dir, p.module)
 }
 
-// where returns the patterns of the packages with tests that a rule holds for, the heaviest first: the go
+// patternsWhere returns the patterns of the packages with tests that a rule holds for, the heaviest first: the go
 // command starts them in this order, and a long one that comes last runs alone.
-func (s survey) where(module string, rule func(goPackage) bool) patterns {
+func (s survey) patternsWhere(module string, rule func(goPackage) bool) patterns {
 	var found []goPackage
 	for _, p := range s {
 		if p.module == module && p.tests && rule(p) {

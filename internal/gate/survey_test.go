@@ -99,7 +99,7 @@ func TestSurvey(t *testing.T) {
 		t.Fatal(err) // what does not parse is left to the compiler
 	}
 	everything := func(goPackage) bool { return true }
-	if diff := cmp.Diff(patterns{"./internal/a", "./internal/broken"}, all.where(".", everything)); diff != "" {
+	if diff := cmp.Diff(patterns{"./internal/a", "./internal/broken"}, all.patternsWhere(".", everything)); diff != "" {
 		t.Errorf("root module (-want +got):\n%s", diff)
 	}
 	properties := propertiesOf(all)
@@ -107,7 +107,7 @@ func TestSurvey(t *testing.T) {
 		t.Errorf("properties: %s, want %s", got, want)
 	}
 	linked := all.reaching(startsKubernetes)
-	got := all.where("sandbox", func(p goPackage) bool { return linked[p.dir] })
+	got := all.patternsWhere("sandbox", func(p goPackage) bool { return linked[p.dir] })
 	if diff := cmp.Diff(patterns{"./testsuse", "./flow", "./plane"}, got); diff != "" {
 		t.Errorf("packages whose tests are linked with Kubernetes (-want +got):\n%s", diff)
 	}

@@ -97,11 +97,11 @@ func checkSteps(all survey, o settings) catalogue {
 // rootSteps test the root module: packages with goroutines under the race detector, the rest without.
 func rootSteps(all survey, o settings) catalogue {
 	notSim := func(p goPackage) bool { return p.pattern() != simPackage }
-	unit := chosen(o, all.where(".", notSim))
+	unit := chosen(o, all.patternsWhere(".", notSim))
 	// What is compared there are processes, which the race detector makes many times slower and says nothing of.
 	plain := func(p goPackage) bool { return !p.concurrent || p.pattern() == determinismPackage }
-	pure := all.where(".", func(p goPackage) bool { return notSim(p) && plain(p) })
-	raced := chosen(o, all.where(".", func(p goPackage) bool { return notSim(p) && !plain(p) }))
+	pure := all.patternsWhere(".", func(p goPackage) bool { return notSim(p) && plain(p) })
+	raced := chosen(o, all.patternsWhere(".", func(p goPackage) bool { return notSim(p) && !plain(p) }))
 	return catalogue{
 		{
 			name: "arch", about: "import directions, package documentation, names, size of go.mod", lane: laneCPU, usually: 5 * time.Second,
@@ -140,8 +140,8 @@ func rootSteps(all survey, o settings) catalogue {
 func sandboxSteps(all survey, o settings) catalogue {
 	linked := all.reaching(startsKubernetes)
 	ownStep := func(p goPackage) bool { return p.pattern() == scriptPackage || p.pattern() == terraformPackage }
-	raced := all.where("sandbox", func(p goPackage) bool { return !linked[p.dir] && !ownStep(p) })
-	onPlane := all.where("sandbox", func(p goPackage) bool { return linked[p.dir] && !ownStep(p) })
+	raced := all.patternsWhere("sandbox", func(p goPackage) bool { return !linked[p.dir] && !ownStep(p) })
+	onPlane := all.patternsWhere("sandbox", func(p goPackage) bool { return linked[p.dir] && !ownStep(p) })
 	return catalogue{
 		{
 			name: "sandbox-race", about: "emulated AWS, provider, kubelets and metrics, under the race detector", lane: laneCPU,
@@ -184,7 +184,7 @@ func sandboxSteps(all survey, o settings) catalogue {
 // deepSteps look further than the gate does; each says how long it takes on two cores. What measures runs
 // alone.
 func deepSteps(all survey, o settings) catalogue {
-	pure := all.where(".", func(p goPackage) bool { return !p.concurrent })
+	pure := all.patternsWhere(".", func(p goPackage) bool { return !p.concurrent })
 	return catalogue{
 		{
 			// In the other lane: the steps beside it keep the cores busy, and no flow may mind.
@@ -281,7 +281,7 @@ func propertiesOf(all survey, args ...string) command {
 			tests = append(tests, p.properties...)
 		}
 	}
-	packages := all.where(".", func(p goPackage) bool { return len(p.properties) > 0 })
+	packages := all.patternsWhere(".", func(p goPackage) bool { return len(p.properties) > 0 })
 	return goTestOf("", []string{"-vet=off", "-timeout=0", "-run=" + runAny(tests)}, packages, args)
 }
 

@@ -111,7 +111,7 @@ func (g *Guard) reviewToken(ctx context.Context, token, from string) (Verdict, e
 	if !stranger {
 		caller = "token/" + string(key[:])
 	}
-	if !g.limits.allow(caller, stranger, now) {
+	if !g.limits.allowCaller(caller, stranger, now) {
 		return Unknown, errors.New("too many requests with tokens not seen before; try again in a second")
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)

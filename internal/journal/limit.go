@@ -21,14 +21,14 @@ type limits struct {
 	callers map[string]*bucket
 }
 
-// allow reports whether a caller may ask now. One that was let in before is no stranger.
-func (l *limits) allow(caller string, stranger bool, now time.Time) bool {
+// allowCaller reports whether a caller may ask now. One that was let in before is no stranger.
+func (l *limits) allowCaller(caller string, stranger bool, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	own := l.callers[caller]
 	if own == nil {
 		if len(l.callers) >= mostCallers {
-			maps.DeleteFunc(l.callers, func(_ string, b *bucket) bool { return b.fill(perSecond, burst, now) == burst })
+			maps.DeleteFunc(l.callers, func(_ string, b *bucket) bool { return b.refilled(perSecond, burst, now) == burst })
 		}
 		if len(l.callers) >= mostCallers {
 			return false
@@ -39,7 +39,7 @@ func (l *limits) allow(caller string, stranger bool, now time.Time) bool {
 		own = &bucket{}
 		l.callers[caller] = own
 	}
-	return own.take(perSecond, burst, now) && (!stranger || l.all.take(allPerSecond, allBurst, now))
+	return own.takeToken(perSecond, burst, now) && (!stranger || l.all.takeToken(allPerSecond, allBurst, now))
 }
 
 // bucket fills with time. A new one is full.
@@ -48,16 +48,16 @@ type bucket struct {
 	at   time.Time
 }
 
-// fill returns what is in the bucket now.
-func (b *bucket) fill(rate, most float64, now time.Time) float64 {
+// refilled returns what is in the bucket now.
+func (b *bucket) refilled(rate, most float64, now time.Time) float64 {
 	if now.After(b.at) {
 		b.used, b.at = max(0, b.used-rate*now.Sub(b.at).Seconds()), now
 	}
 	return most - b.used
 }
 
-func (b *bucket) take(rate, most float64, now time.Time) bool {
-	if b.fill(rate, most, now) < 1 {
+func (b *bucket) takeToken(rate, most float64, now time.Time) bool {
+	if b.refilled(rate, most, now) < 1 {
 		return false
 	}
 	b.used++

@@ -121,7 +121,7 @@ func (p *program) price(w []float64, best *column) float64 {
 	worst, group, at := 0.0, -1, 0
 	for g := range p.groups {
 		o := &p.groups[g]
-		p.ask(o)
+		p.findTopPrices(o)
 		for k := 0; k < len(o.rates); k += p.width {
 			sum := 0.0
 			for r, rate := range o.rates[k : k+p.width] {
@@ -137,7 +137,7 @@ func (p *program) price(w []float64, best *column) float64 {
 		return worst
 	}
 	o := &p.groups[group]
-	p.ask(o)
+	p.findTopPrices(o)
 	for r, rate := range o.rates[at : at+p.width] {
 		if row := p.payer[r]; rate > 0 && row >= 0 && w[row] > -slack {
 			best.add(int(row), rate*p.unit[row])
@@ -146,8 +146,8 @@ func (p *program) price(w []float64, best *column) float64 {
 	return worst
 }
 
-// ask finds for each resource who pays most in the group.
-func (p *program) ask(o *offer) {
+// findTopPrices finds for each resource who pays most in the group.
+func (p *program) findTopPrices(o *offer) {
 	for r, rows := range o.rows {
 		most, payer := 0.0, int32(-1)
 		for i, row := range rows {

@@ -39,7 +39,7 @@ type bundle struct {
 
 func newMarket(classes []Class, options []Option, resources int, apart float64) *market {
 	m := &market{width: resources + 1, apart: max(apart, 0)}
-	m.gather(options, len(classes))
+	m.groupOptions(options, len(classes))
 	best := 0.0
 	for _, g := range m.groups {
 		best = max(best, g.top[resources])
@@ -51,8 +51,8 @@ func newMarket(classes []Class, options []Option, resources int, apart float64) 
 	return m
 }
 
-// gather sorts the options into groups.
-func (m *market) gather(options []Option, classes int) {
+// groupOptions sorts the options into groups.
+func (m *market) groupOptions(options []Option, classes int) {
 	index := map[string]int{}
 	may, key := make([]uint64, (classes+63)/64), make([]byte, 0, 64)
 	rate, last := make([]float64, m.width), -1
@@ -112,11 +112,11 @@ func (g *group) offer(o *Option, rate []float64, count bool) {
 	if math.IsInf(per, 1) {
 		return // its rooms are free and no price depends on it
 	}
-	g.keep(rate)
+	g.keepUndominated(rate)
 }
 
-// keep adds rates unless they are dominated, and drops those that they dominate.
-func (g *group) keep(rate []float64) {
+// keepUndominated adds rates unless they are dominated, and drops those that they dominate.
+func (g *group) keepUndominated(rate []float64) {
 	width := len(rate)
 	for at := 0; at < len(g.rates); at += width {
 		if kept := g.rates[at : at+width]; dominates(kept, rate) {

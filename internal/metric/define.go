@@ -1,6 +1,6 @@
 package metric
 
-func (b *builder) general(s *Set) {
+func (b *builder) defineGeneral(s *Set) {
 	s.BuildInfo = b.gauge("karpenter_build_info", "1, with what was built as labels", "version", "goversion", "goarch", "commit")
 	s.NodeClaimsCreated = b.counter("karpenter_nodeclaims_created_total", "NodeClaims created", "reason", "nodepool", "min_values_relaxed")
 	s.NodeClaimsTerminated = b.counter("karpenter_nodeclaims_terminated_total", "NodeClaims whose finalizer was removed", "nodepool", "capacity_type", "zone")
@@ -19,30 +19,30 @@ func (b *builder) nodes(s *Set) {
 	s.NodesDrainBlockedTime = b.gauge("dovetail_nodes_drain_blocked_seconds", "the longest of these waits", "nodepool", "reason")
 	s.NodesTerminationDuration = b.summary("karpenter_nodes_termination_duration_seconds", "from the request to delete a node until its finalizer is gone", "nodepool")
 	s.NodesLifetimeDuration = b.histogram("karpenter_nodes_lifetime_duration_seconds", "age of nodes at their deletion", lifetimes(), "nodepool")
-	s.NodesAllocatable = b.live("karpenter_nodes_allocatable", "what pods can use of a node", b.nodeLabels("resource_type")...)
-	s.NodesTotalPodRequests = b.live("karpenter_nodes_total_pod_requests", "requests of the pods on a node, DaemonSets left out", b.nodeLabels("resource_type")...)
-	s.NodesTotalPodLimits = b.live("karpenter_nodes_total_pod_limits", "limits of the pods on a node, DaemonSets left out", b.nodeLabels("resource_type")...)
-	s.NodesTotalDaemonRequests = b.live("karpenter_nodes_total_daemon_requests", "requests of the DaemonSet pods on a node", b.nodeLabels("resource_type")...)
-	s.NodesTotalDaemonLimits = b.live("karpenter_nodes_total_daemon_limits", "limits of the DaemonSet pods on a node", b.nodeLabels("resource_type")...)
-	s.NodesSystemOverhead = b.live("karpenter_nodes_system_overhead", "capacity of a node that pods cannot use", b.nodeLabels("resource_type")...)
-	s.NodesCurrentLifetime = b.live("karpenter_nodes_current_lifetime_seconds", "age of a node", b.nodeLabels()...)
-	s.ClusterUtilization = b.live("karpenter_cluster_utilization_percent", "requests of all pods as a share of what all nodes offer", "resource_type")
+	s.NodesAllocatable = b.addLive("karpenter_nodes_allocatable", "what pods can use of a node", b.nodeLabels("resource_type")...)
+	s.NodesTotalPodRequests = b.addLive("karpenter_nodes_total_pod_requests", "requests of the pods on a node, DaemonSets left out", b.nodeLabels("resource_type")...)
+	s.NodesTotalPodLimits = b.addLive("karpenter_nodes_total_pod_limits", "limits of the pods on a node, DaemonSets left out", b.nodeLabels("resource_type")...)
+	s.NodesTotalDaemonRequests = b.addLive("karpenter_nodes_total_daemon_requests", "requests of the DaemonSet pods on a node", b.nodeLabels("resource_type")...)
+	s.NodesTotalDaemonLimits = b.addLive("karpenter_nodes_total_daemon_limits", "limits of the DaemonSet pods on a node", b.nodeLabels("resource_type")...)
+	s.NodesSystemOverhead = b.addLive("karpenter_nodes_system_overhead", "capacity of a node that pods cannot use", b.nodeLabels("resource_type")...)
+	s.NodesCurrentLifetime = b.addLive("karpenter_nodes_current_lifetime_seconds", "age of a node", b.nodeLabels()...)
+	s.ClusterUtilization = b.addLive("karpenter_cluster_utilization_percent", "requests of all pods as a share of what all nodes offer", "resource_type")
 	s.NodesReboots = b.counter("karpenter_nodes_reboots_total", "reboots by node repair", "result")
 	s.NodesRebootDuration = b.histogram("karpenter_nodes_reboot_duration_seconds", "from the request to reboot a node until its end", doubling(10, 8), "result")
 	s.NodesRebootRecovery = b.histogram("karpenter_nodes_reboot_recovery_duration_seconds", "from the reboot of a node until it is back", doubling(10, 8))
 }
 
 func (b *builder) pods(s *Set) {
-	s.PodsState = b.live("karpenter_pods_state", "1 for each pod, with its state as labels", "name", "namespace", "owner", "node", "scheduled", "nodepool", "zone", "arch", "capacity_type", "instance_type", "phase", "ready", "managed")
+	s.PodsState = b.addLive("karpenter_pods_state", "1 for each pod, with its state as labels", "name", "namespace", "owner", "node", "scheduled", "nodepool", "zone", "arch", "capacity_type", "instance_type", "phase", "ready", "managed")
 	s.PodsStartupDuration = b.summary("karpenter_pods_startup_duration_seconds", "from the creation of a pod until it is ready")
 	s.PodsBoundDuration = b.histogram("karpenter_pods_bound_duration_seconds", "from the creation of a pod until it is bound", durations(), "dynamic_resources")
-	s.PodsUnstartedTime = b.live("karpenter_pods_unstarted_time_seconds", "age of a pod that is not ready", "name", "namespace")
-	s.PodsUnboundTime = b.live("karpenter_pods_unbound_time_seconds", "age of a pod that is not bound", "name", "namespace", "dynamic_resources")
+	s.PodsUnstartedTime = b.addLive("karpenter_pods_unstarted_time_seconds", "age of a pod that is not ready", "name", "namespace")
+	s.PodsUnboundTime = b.addLive("karpenter_pods_unbound_time_seconds", "age of a pod that is not bound", "name", "namespace", "dynamic_resources")
 	s.PodsProvisioningBoundDuration = b.histogram("karpenter_pods_provisioning_bound_duration_seconds", "from a pod being found placeable until it is bound", durations(), "dynamic_resources")
 	s.PodsProvisioningStartupDuration = b.histogram("karpenter_pods_provisioning_startup_duration_seconds", "from a pod being found placeable until it is ready", durations())
-	s.PodsProvisioningUnboundTime = b.live("karpenter_pods_provisioning_unbound_time_seconds", "time since a pod was found placeable that is not bound", "name", "namespace", "dynamic_resources")
-	s.PodsProvisioningUnstartedTime = b.live("karpenter_pods_provisioning_unstarted_time_seconds", "time since a pod was found placeable that is not ready", "name", "namespace")
-	s.PodsProvisioningUndecidedTime = b.live("karpenter_pods_provisioning_scheduling_undecided_time_seconds", "time since a pod was first seen for which nothing was decided yet", "name", "namespace")
+	s.PodsProvisioningUnboundTime = b.addLive("karpenter_pods_provisioning_unbound_time_seconds", "time since a pod was found placeable that is not bound", "name", "namespace", "dynamic_resources")
+	s.PodsProvisioningUnstartedTime = b.addLive("karpenter_pods_provisioning_unstarted_time_seconds", "time since a pod was found placeable that is not ready", "name", "namespace")
+	s.PodsProvisioningUndecidedTime = b.addLive("karpenter_pods_provisioning_scheduling_undecided_time_seconds", "time since a pod was first seen for which nothing was decided yet", "name", "namespace")
 	s.PodsSchedulingDecisionDuration = b.histogram("karpenter_pods_scheduling_decision_duration_seconds", "from a pod being seen first until the first decision about it", durations())
 	s.PodsLanded = b.counter("dovetail_pods_landed_total", "pods that a plan placed and that were bound, by where: planned or elsewhere", "place")
 	s.PodsNominated = b.counter("dovetail_pods_nominated_total", "requests to have the scheduler try a pod first where it was planned, by how they ended: done, taken (another client was faster), denied or failed", "result")
@@ -71,7 +71,7 @@ func (b *builder) disruption(s *Set) {
 	s.DeletionCostWrites = b.counter("karpenter_pod_deletion_cost_pod_annotation_writes_total", "deletion costs written to pods", "result")
 }
 
-func (b *builder) planning(s *Set) {
+func (b *builder) definePlanning(s *Set) {
 	s.Panics = b.counter("dovetail_panics_total", "panics that were recovered in loops that are not reconcilers", "controller")
 	initSeries(s.Panics, "provisioner", "disruption", "nodeclaim.lifecycle", "interruption", "instance.garbagecollection")
 	s.SchedulingDuration = b.histogram("karpenter_scheduler_scheduling_duration_seconds", "time to make one plan", durations(), "controller")
@@ -84,13 +84,13 @@ func (b *builder) planning(s *Set) {
 	s.ClusterStateNodes = b.gauge("karpenter_cluster_state_node_count", "nodes in the cluster state")
 	s.ClusterStateSynced = b.gauge("karpenter_cluster_state_synced", "1 if the cluster state holds all nodes and NodeClaims")
 	s.ClusterStateUnsynced = b.gauge("karpenter_cluster_state_unsynced_time_seconds", "time for which the cluster state has not been complete")
-	s.PoolsUsage = b.live("karpenter_nodepools_usage", "capacity of the nodes of a pool", "nodepool", "resource_type")
-	s.PoolsLimit = b.live("karpenter_nodepools_limit", "limits of a pool", "nodepool", "resource_type")
+	s.PoolsUsage = b.addLive("karpenter_nodepools_usage", "capacity of the nodes of a pool", "nodepool", "resource_type")
+	s.PoolsLimit = b.addLive("karpenter_nodepools_limit", "limits of a pool", "nodepool", "resource_type")
 	s.PoolsCost = b.gauge("karpenter_nodepools_cost_total", "price of the nodes of a pool in USD an hour", "nodepool")
 	s.PoolsCostErrors = b.counter("karpenter_nodepools_cost_tracker_errors_total", "nodes whose price could not be found", "nodepool")
 }
 
-func (b *builder) cloud(s *Set) {
+func (b *builder) defineCloud(s *Set) {
 	s.CloudDuration = b.histogram("karpenter_cloudprovider_duration_seconds", "time the cloud took for a call", durations(), "controller", "method", "provider")
 	s.CloudErrors = b.counter("karpenter_cloudprovider_errors_total", "calls of the cloud that failed", "controller", "method", "provider", "error", "nodepool")
 	s.InstanceTypeCPU = b.gauge("karpenter_cloudprovider_instance_type_cpu_cores", "cores of an instance type", "instance_type")
@@ -114,7 +114,7 @@ func (b *builder) cloud(s *Set) {
 	s.SDKAttemptDuration = b.histogram("aws_sdk_go_request_attempt_duration_seconds", "time one attempt took", durations(), "service", "action")
 }
 
-func (b *builder) client(s *Set) {
+func (b *builder) defineClient(s *Set) {
 	s.ClientRequests = b.counter("client_go_request_total", "requests to the API server", "code", "method")
 	s.ClientDuration = b.histogram("client_go_request_duration_seconds", "time until the API server responded, watches included", durations(), "method")
 }

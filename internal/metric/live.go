@@ -16,9 +16,9 @@ type Live struct {
 	labels []string
 }
 
-// live notes a gauge; who has the objects collects it.
-func (b *builder) live(name, help string, labels ...string) *Live {
-	b.note("gauge", name, help, labels)
+// addLive notes a gauge; who has the objects collects it.
+func (b *builder) addLive(name, help string, labels ...string) *Live {
+	b.recordDefinition("gauge", name, help, labels)
 	return &Live{desc: prometheus.NewDesc(name, help, nil, nil), labels: labels}
 }
 

@@ -33,14 +33,14 @@ func New(reg prometheus.Registerer, clouds ...Labels) *Set {
 		b.nodeKeys, b.classes = append(b.nodeKeys, c.Nodes...), append(b.classes, c.Classes...)
 	}
 	s.nodeKeys = b.nodeKeys
-	b.general(s)
+	b.defineGeneral(s)
 	b.nodes(s)
 	b.pods(s)
 	b.disruption(s)
-	b.planning(s)
-	b.cloud(s)
-	b.client(s)
-	b.conditions(s)
+	b.definePlanning(s)
+	b.defineCloud(s)
+	b.defineClient(s)
+	b.defineConditions(s)
 	s.docs = b.docs
 	return s
 }
@@ -91,8 +91,8 @@ func quantiles() map[float64]float64 {
 	return map[float64]float64{0: 0, 0.5: 0.05, 0.9: 0.01, 0.99: 0.001, 1: 0}
 }
 
-// stable says which metrics are promised to stay as they are.
-func stable(name string) bool {
+// isStable says which metrics are promised to stay as they are.
+func isStable(name string) bool {
 	switch name {
 	case "karpenter_build_info", "karpenter_nodeclaims_created_total", "karpenter_nodeclaims_terminated_total",
 		"karpenter_nodes_created_total", "karpenter_nodes_terminated_total", "karpenter_nodepools_limit", "karpenter_nodepools_usage",
@@ -103,8 +103,8 @@ func stable(name string) bool {
 	return strings.HasPrefix(name, "operator_") || strings.HasPrefix(name, "karpenter_cluster_state_")
 }
 
-// idle says which metrics wait for what they measure. A test holds that all others are set somewhere.
-func idle(name string) bool {
+// isIdle says which metrics wait for what they measure. A test holds that all others are set somewhere.
+func isIdle(name string) bool {
 	return strings.HasPrefix(name, "operator_capacitybuffer_")
 }
 
@@ -115,12 +115,12 @@ type builder struct {
 	classes  []string // kinds of node classes
 }
 
-func (b *builder) note(kind, name, help string, labels []string) {
-	b.docs = append(b.docs, Doc{Name: name, Type: kind, Labels: labels, Help: help, Stable: stable(name), Idle: idle(name)})
+func (b *builder) recordDefinition(kind, name, help string, labels []string) {
+	b.docs = append(b.docs, Doc{Name: name, Type: kind, Labels: labels, Help: help, Stable: isStable(name), Idle: isIdle(name)})
 }
 
 func (b *builder) counter(name, help string, labels ...string) *prometheus.CounterVec {
-	b.note("counter", name, help, labels)
+	b.recordDefinition("counter", name, help, labels)
 	v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	b.reg.MustRegister(v)
 	return v
@@ -135,21 +135,21 @@ func initSeries(v *prometheus.CounterVec, values ...string) {
 }
 
 func (b *builder) gauge(name, help string, labels ...string) *prometheus.GaugeVec {
-	b.note("gauge", name, help, labels)
+	b.recordDefinition("gauge", name, help, labels)
 	v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
 	b.reg.MustRegister(v)
 	return v
 }
 
 func (b *builder) histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-	b.note("histogram", name, help, labels)
+	b.recordDefinition("histogram", name, help, labels)
 	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
 	b.reg.MustRegister(v)
 	return v
 }
 
 func (b *builder) summary(name, help string, labels ...string) *prometheus.SummaryVec {
-	b.note("summary", name, help, labels)
+	b.recordDefinition("summary", name, help, labels)
 	v := prometheus.NewSummaryVec(prometheus.SummaryOpts{Name: name, Help: help, Objectives: quantiles()}, labels)
 	b.reg.MustRegister(v)
 	return v

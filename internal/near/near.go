@@ -22,15 +22,15 @@ func Nearest(word string, known []string) string {
 		if strings.EqualFold(word, candidate) {
 			return candidate
 		}
-		if d := apart(word, candidate); d <= distance && (best == "" || d < distance) {
+		if d := editDistance(word, candidate); d <= distance && (best == "" || d < distance) {
 			best, distance = candidate, d
 		}
 	}
 	return best
 }
 
-// apart is how many letters have to be added, dropped or changed to make one word of the other.
-func apart(a, b string) int {
+// editDistance is how many letters have to be added, dropped or changed to make one word of the other.
+func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j

@@ -75,7 +75,7 @@ func Next(f Facts) (Step, error) {
 	} else {
 		changes = append(changes, ready)
 	}
-	ring, registers := health(f)
+	ring, registers := decideHealth(f)
 	object := condition.Object{Generation: f.Pool.Generation, Created: f.Pool.CreationTimestamp, Deleting: !f.Pool.DeletionTimestamp.IsZero()}
 	step := Step{
 		Conditions: Conditions().Apply(f.Pool.Status.Conditions, object, f.Now, append(changes, registers)...),
@@ -97,7 +97,7 @@ func Next(f Facts) (Step, error) {
 	if err != nil {
 		return Step{}, err
 	}
-	step.stamp(f, hash)
+	step.stampHashes(f, hash)
 	return step, nil
 }
 
@@ -108,9 +108,9 @@ func unreadableBudgets(p *karpv1.NodePool, now time.Time) []reason.Reason {
 	return broken
 }
 
-// stamp keeps the hashes (API 8). Claims of another version are restamped before the pool, so that a
+// stampHashes keeps the hashes (API 8). Claims of another version are restamped before the pool, so that a
 // crash in between repeats the work instead of leaving claims that look drifted.
-func (s *Step) stamp(f Facts, hash drift.Hash) {
+func (s *Step) stampHashes(f Facts, hash drift.Hash) {
 	have, stamps := f.Pool.Annotations, hash.OnPool()
 	if drift.Stamped(have, stamps) {
 		return

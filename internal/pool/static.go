@@ -47,7 +47,7 @@ type StaticStep struct {
 // answer counts: neither a cache that lags nor a process that died in between makes a second claim (FM M01). The name of
 // the order follows from the claims there are, so that the same order given twice makes them once.
 func Grow(f StaticFacts) StaticStep {
-	step := confirmed(&f, Scale(f))
+	step := confirmedStep(&f, Scale(f))
 	step.Delete = nil
 	switch {
 	case step.Create > 0 && f.BackedOff:
@@ -61,13 +61,13 @@ func Grow(f StaticFacts) StaticStep {
 // Shrink decides which claims of a static pool are too many, read from the API server like those of Grow. Budgets are not
 // asked; drains are as usual.
 func Shrink(f StaticFacts) StaticStep {
-	step := confirmed(&f, Scale(f))
+	step := confirmedStep(&f, Scale(f))
 	step.Create = 0
 	return step
 }
 
-// confirmed is a step that rests on what the API server says, or requests that.
-func confirmed(f *StaticFacts, step StaticStep) StaticStep {
+// confirmedStep is a step that rests on what the API server says, or requests that.
+func confirmedStep(f *StaticFacts, step StaticStep) StaticStep {
 	if !f.Live && (step.Create > 0 || len(step.Delete) > 0) {
 		return StaticStep{Confirm: true}
 	}
@@ -116,11 +116,11 @@ func Scale(f StaticFacts) StaticStep {
 	want := int(*f.Pool.Spec.Replicas)
 	switch {
 	case len(running) > want:
-		step.Delete = f.order(running)[:len(running)-want]
+		step.Delete = f.removalOrder(running)[:len(running)-want]
 	case len(running)+len(held) < want && condition.True(f.Pool.Status.Conditions, karpv1.ConditionReady):
 		maps.DeleteFunc(held, func(name string, _ bool) bool { return replaced[name] })
 		lacks := want - len(running) - len(held) // a command orders the replacements of its nodes itself
-		step.Create = min(lacks, f.free())
+		step.Create = min(lacks, f.freeSlots())
 		if step.AtLimit = step.Create < lacks; step.AtLimit {
 			step.After = staticAtLimit
 		}
@@ -128,8 +128,8 @@ func Scale(f StaticFacts) StaticStep {
 	return step
 }
 
-// free is how many claims the limit of the pool leaves room for. Everything that exists counts.
-func (f *StaticFacts) free() int {
+// freeSlots is how many claims the limit of the pool leaves room for. Everything that exists counts.
+func (f *StaticFacts) freeSlots() int {
 	limit, limited := f.Pool.Spec.Limits[karpv1.LimitNodes]
 	if !limited {
 		return int(^uint(0) >> 1)
@@ -137,12 +137,12 @@ func (f *StaticFacts) free() int {
 	return int(max(0, limit.Value()-int64(len(f.Claims))))
 }
 
-// order sorts claims by how little is lost with them (LC-47): not launched, empty, without protected pods,
+// removalOrder sorts claims by how little is lost with them (LC-47): not launched, empty, without protected pods,
 // with them; among equals what moving their pods costs, less the nearer they are to their expiry.
-func (f *StaticFacts) order(claims []*karpv1.NodeClaim) []*karpv1.NodeClaim {
+func (f *StaticFacts) removalOrder(claims []*karpv1.NodeClaim) []*karpv1.NodeClaim {
 	out := slices.Clone(claims)
 	slices.SortFunc(out, func(a, b *karpv1.NodeClaim) int {
-		return cmp.Or(cmp.Compare(f.rank(a), f.rank(b)), cmp.Compare(f.loss(a), f.loss(b)), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(f.rank(a), f.rank(b)), cmp.Compare(f.evictionCost(a), f.evictionCost(b)), cmp.Compare(a.Name, b.Name))
 	})
 	return out
 }
@@ -161,8 +161,8 @@ func (f *StaticFacts) rank(c *karpv1.NodeClaim) int {
 	}
 }
 
-// loss is what evicting the pods of a node costs, weighted with the part of its life that is left (LC-48).
-func (f *StaticFacts) loss(c *karpv1.NodeClaim) float64 {
+// evictionCost is what evicting the pods of a node costs, weighted with the part of its life that is left (LC-48).
+func (f *StaticFacts) evictionCost(c *karpv1.NodeClaim) float64 {
 	left := 1.0
 	if life, never, err := c.Spec.ExpireAfter.ParseOrNever(); err == nil && !never && life > 0 {
 		left = min(max(1-f.Now.Sub(c.CreationTimestamp.Time).Seconds()/life.Seconds(), 0), 1)

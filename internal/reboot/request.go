@@ -80,7 +80,7 @@ func (m *decision) drainAndRequest() {
 	}
 	m.setTaint(true)
 	if !marked {
-		if !m.drained(bound, bounded) {
+		if !m.drainIsOver(bound, bounded) {
 			return
 		}
 		if m.claim.Annotations == nil {
@@ -120,8 +120,8 @@ func (m *decision) awaitMissingNode() {
 	m.endFailed(ProviderError, "there is not exactly one node with provider id "+m.claim.Status.ProviderID)
 }
 
-// drained reports whether the pods have left, or had their time: then they ride through.
-func (m *decision) drained(bound time.Duration, bounded bool) bool {
+// drainIsOver reports whether the pods have left, or had their time: then they ride through.
+func (m *decision) drainIsOver(bound time.Duration, bounded bool) bool {
 	limit := drain.Limit{Stay: true}
 	if bounded {
 		if bound == 0 {

@@ -69,14 +69,14 @@ func (r *Recorder) Emit(obj client.Object, events ...event.Event) {
 		if !documented {
 			doc = event.Lookup(e.Reason)
 		}
-		if !r.due(obj, e, doc) {
+		if !r.recordIfDue(obj, e, doc) {
 			continue
 		}
 		kind := corev1.EventTypeNormal
 		if doc.Warning {
 			kind = corev1.EventTypeWarning
 		}
-		r.sink.Eventf(obj, nil, kind, string(e.Reason), action(e), "%s", cut(e.Text, maxNote))
+		r.sink.Eventf(obj, nil, kind, string(e.Reason), action(e), "%s", truncateText(e.Text, maxNote))
 	}
 }
 
@@ -86,7 +86,7 @@ func (r *Recorder) Flips(obj client.Object, flips []condition.Flip) {
 		return
 	}
 	for _, f := range flips {
-		if !news(f) {
+		if !isWorthEvent(f) {
 			continue
 		}
 		from := f.From
@@ -101,9 +101,9 @@ func (r *Recorder) Flips(obj client.Object, flips []condition.Flip) {
 	}
 }
 
-// news reports whether a change of a condition is worth an event. Being created as Unknown is not, nor that a
+// isWorthEvent reports whether a change of a condition is worth an event. Being created as Unknown is not, nor that a
 // node is what was ordered, nor that pods came to it or went, which Consolidatable follows.
-func news(f condition.Flip) bool {
+func isWorthEvent(f condition.Flip) bool {
 	switch f.Type {
 	case karpv1.ConditionConsolidatable:
 		return false
@@ -114,8 +114,8 @@ func news(f condition.Flip) bool {
 	}
 }
 
-// due reports whether an event is no repeat, and records it.
-func (r *Recorder) due(obj client.Object, e event.Event, doc event.Doc) bool {
+// recordIfDue reports whether an event is no repeat, and records it.
+func (r *Recorder) recordIfDue(obj client.Object, e event.Event, doc event.Doc) bool {
 	id := string(obj.GetUID())
 	if id == "" {
 		id = obj.GetNamespace() + "/" + obj.GetName()
@@ -159,11 +159,11 @@ func action(e event.Event) string {
 	}
 	sum := fnv.New32a()
 	_, _ = sum.Write([]byte(e.Text)) // never fails
-	return fmt.Sprintf("%s-%08x", cut(name, maxAction-9), sum.Sum32())
+	return fmt.Sprintf("%s-%08x", truncateText(name, maxAction-9), sum.Sum32())
 }
 
-// cut shortens a text to a number of bytes and leaves its characters whole.
-func cut(text string, most int) string {
+// truncateText shortens a text to a number of bytes and leaves its characters whole.
+func truncateText(text string, most int) string {
 	const dots = "..."
 	if len(text) <= most {
 		return text

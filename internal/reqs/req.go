@@ -107,9 +107,9 @@ func (r Req) Overlaps(other Req) bool {
 	return slices.ContainsFunc(r.Values, other.Has)
 }
 
-// agrees is the test for a key that two sets both define: they overlap, or both are met by a node
+// agreesWith is the test for a key that two sets both define: they overlap, or both are met by a node
 // without the label.
-func (r Req) agrees(other Req) bool {
+func (r Req) agreesWith(other Req) bool {
 	return r.Overlaps(other) || r.Negative() && other.Negative()
 }
 

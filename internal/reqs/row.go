@@ -153,7 +153,7 @@ func (t *Table) mismatch(a, b Row, allowWellKnown bool) KeyID {
 				}
 				continue
 			}
-			if !t.meet(a, b, k, bothOpen>>i&1 != 0) && !(a.negative(k) && b.negative(k)) {
+			if !t.overlapOnKey(a, b, k, bothOpen>>i&1 != 0) && !(a.negative(k) && b.negative(k)) {
 				return k
 			}
 		}
@@ -161,8 +161,8 @@ func (t *Table) mismatch(a, b Row, allowWellKnown bool) KeyID {
 	return -1
 }
 
-// meet reports whether the requirements on one key overlap.
-func (t *Table) meet(a, b Row, k KeyID, bothOpen bool) bool {
+// overlapOnKey reports whether the requirements on one key overlap.
+func (t *Table) overlapOnKey(a, b Row, k KeyID, bothOpen bool) bool {
 	if bothOpen {
 		slot := t.keys[k].slot
 		p, _ := a.load(slot)

@@ -22,7 +22,7 @@ func (s *Set) Add(key string, r Req) bool {
 		return true
 	}
 	(*s)[key] = old.Intersect(r)
-	return old.agrees(r)
+	return old.agreesWith(r)
 }
 
 // Intersect returns a new set with the keys of both, combined where both define one.
@@ -43,7 +43,7 @@ func (s Set) Intersect(other Set) Set {
 func (s Set) Conflict(other Set) (key string, found bool) {
 	// any order: the smallest key is kept
 	for k, r := range s {
-		if o, both := other[k]; both && (!found || k < key) && !r.agrees(o) {
+		if o, both := other[k]; both && (!found || k < key) && !r.agreesWith(o) {
 			key, found = k, true
 		}
 	}
@@ -116,7 +116,7 @@ func Compatible(pod, node Set, opts Options) (why Mismatch, ok bool) {
 		}
 		have, defined := node[key]
 		switch {
-		case defined && want.agrees(have):
+		case defined && want.agreesWith(have):
 		case !defined && (want.Negative() || opts.AllowUndefined[key]):
 		default:
 			why, ok = Mismatch{Key: key, Want: want, Have: have, Undefined: !defined}, false

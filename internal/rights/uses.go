@@ -22,18 +22,18 @@ const (
 
 // All explains every right of the chart's roles, in their order; those at the end are granted by values of the chart only.
 func All() []Right {
-	return slices.Concat(ownKinds(), coreKinds(), otherKinds(), fewObjects(), optional())
+	return slices.Concat(ownKinds(), coreKinds(), otherKinds(), fewObjects(), optionalRights())
 }
 
 func read() []string { return []string{"get", "list", "watch"} }
 
-// vital is the right to read what nothing is planned without.
-func vital(group, resource, what string) Right {
+// vitalRight is the right to read what nothing is planned without.
+func vitalRight(group, resource, what string) Right {
 	return Right{Role: Core, Group: group, Resource: resource, Verbs: read(), For: what, Without: waits, Vital: true}
 }
 
-// idle is a right that is there for compatibility.
-func idle(group, resource string, verbs ...string) Right {
+// unusedRight is a right that is there for compatibility.
+func unusedRight(group, resource string, verbs ...string) Right {
 	return Right{Role: Core, Group: group, Resource: resource, Verbs: verbs, For: "nothing yet", Without: unused, Unused: true}
 }
 
@@ -56,15 +56,15 @@ func forSpreadAndBuffers(resource string) Right {
 // ownKinds are rights to NodePools, NodeClaims and NodeOverlays.
 func ownKinds() []Right {
 	return []Right{
-		vital(karpenter, "nodepools", "what may be bought"),
-		idle(karpenter, "nodepools/status", read()...),
-		vital(karpenter, "nodeclaims", "what was bought"),
-		idle(karpenter, "nodeclaims/status", read()...),
+		vitalRight(karpenter, "nodepools", "what may be bought"),
+		unusedRight(karpenter, "nodepools/status", read()...),
+		vitalRight(karpenter, "nodeclaims", "what was bought"),
+		unusedRight(karpenter, "nodeclaims/status", read()...),
 		{
 			Role: Core, Group: karpenter, Resource: "nodeoverlays", Verbs: read(), For: "adjusted prices and capacity (feature gate `NodeOverlay`)",
 			Without: "an error in the log, and prices and capacities are not adjusted",
 		},
-		idle(karpenter, "nodeoverlays/status", read()...),
+		unusedRight(karpenter, "nodeoverlays/status", read()...),
 		{
 			Role: Core, Group: karpenter, Resource: "nodeclaims", Verbs: []string{"create"}, For: "every node begins with a NodeClaim",
 			Without: "no node is bought: an error in the log with each plan, and the event `FailedScheduling` of the pods says that claims of the NodePool are denied",
@@ -77,27 +77,27 @@ func ownKinds() []Right {
 			Role: Core, Group: karpenter, Resource: "nodeclaims", Verbs: []string{"patch"}, For: "finalizer, labels and annotations of claims",
 			Without: "no claim is launched, and none that is deleted is finalized: an error in the log with each attempt",
 		},
-		idle(karpenter, "nodeclaims", "update"),
+		unusedRight(karpenter, "nodeclaims", "update"),
 		{
 			Role: Core, Group: karpenter, Resource: "nodeclaims/status", Verbs: []string{"patch"}, For: "conditions, provider id and capacity of claims",
 			Without: "a claim that was launched is not written down: it stays without conditions, no further node is registered, and an error in the log follows each attempt",
 		},
-		idle(karpenter, "nodeclaims/status", "create", "delete", "update"),
+		unusedRight(karpenter, "nodeclaims/status", "create", "delete", "update"),
 		{
 			Role: Core, Group: karpenter, Resource: "nodepools", Verbs: []string{"patch"}, For: "the hash annotation, by which drift is found",
 			Without: "a NodePool gets no hash annotation, so that a change of its template makes no node drift: an error in the log with each attempt",
 		},
-		idle(karpenter, "nodepools", "update"),
+		unusedRight(karpenter, "nodepools", "update"),
 		{
 			Role: Core, Group: karpenter, Resource: "nodepools/status", Verbs: []string{"patch"}, For: "conditions and counters of pools",
 			Without: "a new NodePool never becomes ready, and nothing is bought for it: an error in the log with each attempt",
 		},
-		idle(karpenter, "nodepools/status", "update"),
+		unusedRight(karpenter, "nodepools/status", "update"),
 		{
 			Role: Core, Group: karpenter, Resource: "nodeoverlays/status", Verbs: []string{"patch"}, For: "conditions of overlays",
 			Without: "overlays are applied and have no conditions: an error in the log with each attempt",
 		},
-		idle(karpenter, "nodeoverlays/status", "update"),
+		unusedRight(karpenter, "nodeoverlays/status", "update"),
 	}
 }
 
@@ -108,23 +108,23 @@ func coreKinds() []Right {
 			Role: Core, Group: buffers, Resource: "capacitybuffers", Verbs: read(), For: "which CapacityBuffers to keep room for (gate `CapacityBuffer`)",
 			Without: "no room is kept for CapacityBuffers: a warning in the log, which names the rule; everything else works",
 		},
-		idle(buffers, "capacitybuffers/status", read()...),
+		unusedRight(buffers, "capacitybuffers/status", read()...),
 		{
 			Role: Core, Group: buffers, Resource: "capacitybuffers/status", Verbs: []string{"patch"}, For: "replicas and conditions of CapacityBuffers",
 			Without: "room is kept, and no condition of a CapacityBuffer says so: an error in the log with each attempt",
 		},
-		idle(buffers, "capacitybuffers/status", "update"),
-		vital("", "pods", "which pods wait, and what runs where"),
-		vital("", "nodes", "where pods may run"),
-		vital("", "persistentvolumes", "where volumes can be attached"),
-		vital("", "persistentvolumeclaims", "which volumes pods mount"),
+		unusedRight(buffers, "capacitybuffers/status", "update"),
+		vitalRight("", "pods", "which pods wait, and what runs where"),
+		vitalRight("", "nodes", "where pods may run"),
+		vitalRight("", "persistentvolumes", "where volumes can be attached"),
+		vitalRight("", "persistentvolumeclaims", "which volumes pods mount"),
 		forSpread("", "replicationcontrollers"),
-		vital("", "namespaces", "which namespaces affinity terms select"),
+		vitalRight("", "namespaces", "which namespaces affinity terms select"),
 		{
 			Role: Core, Resource: "podtemplates", Verbs: read(), For: "the pods of CapacityBuffers that name a PodTemplate",
 			Without: "such buffers get `ReadyForProvisioning=False`, which names the rule; everything else works",
 		},
-		idle("", "events", read()...),
+		unusedRight("", "events", read()...),
 		{
 			Role: Core, Resource: "events", Verbs: []string{"create"}, For: "events, which tell users why",
 			Without: "no events: a warning in the log",
@@ -137,7 +137,7 @@ func coreKinds() []Right {
 			Role: Core, Resource: "nodes", Verbs: []string{"patch"}, For: "labels, taints and the finalizer of nodes",
 			Without: "no node is registered and none is drained: the claim stays `Registered=Unknown` until it is replaced, and an error in the log follows each attempt",
 		},
-		idle("", "nodes", "update"),
+		unusedRight("", "nodes", "update"),
 		{
 			Role: Core, Resource: "nodes", Verbs: []string{"delete"}, For: "the Node of a claim that is deleted",
 			Without: "a claim that is deleted keeps its finalizer, its node and its instance: an error in the log with each attempt",
@@ -156,17 +156,17 @@ func coreKinds() []Right {
 // otherKinds are rights to read what decides where pods may run.
 func otherKinds() []Right {
 	return []Right{
-		vital(storage, "storageclasses", "where volumes can be made"),
-		vital(storage, "csinodes", "how many volumes fit a node"),
-		vital(storage, "volumeattachments", "volumes that a node being removed still has"),
-		vital(apps, "daemonsets", "what runs on every new node"),
+		vitalRight(storage, "storageclasses", "where volumes can be made"),
+		vitalRight(storage, "csinodes", "how many volumes fit a node"),
+		vitalRight(storage, "volumeattachments", "volumes that a node being removed still has"),
+		vitalRight(apps, "daemonsets", "what runs on every new node"),
 		{
 			Role: Core, Group: apps, Resource: "deployments", Verbs: read(), For: "a second controller in another namespace is found by its Deployment; the pods of CapacityBuffers that name a Deployment",
 			Without: "a warning in the log; a second controller in another namespace is not noticed, unless its lease may be read",
 		},
 		forSpreadAndBuffers("replicasets"),
 		forSpreadAndBuffers("statefulsets"),
-		vital(policy, "poddisruptionbudgets", "which pods may not be evicted"),
+		vitalRight(policy, "poddisruptionbudgets", "which pods may not be evicted"),
 	}
 }
 
@@ -203,8 +203,8 @@ func forDRA(resource string) Right {
 	}
 }
 
-// optional are rights that values of the chart grant.
-func optional() []Right {
+// optionalRights are rights that values of the chart grant.
+func optionalRights() []Right {
 	return []Right{
 		forDRA("deviceclasses"), forDRA("resourceclaims"),
 		{

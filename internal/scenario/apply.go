@@ -93,7 +93,7 @@ func (a *applier) move(m *solve.Move) error {
 		a.done.Removed++
 	}
 	for node := range touched {
-		if _, there := a.at[a.nodes[node].Name]; !there || !a.compiled.holds(&a.nodes[node]) {
+		if _, there := a.at[a.nodes[node].Name]; !there || !a.compiled.checkNode(&a.nodes[node]) {
 			a.done.Invalid++
 		}
 	}
@@ -129,7 +129,7 @@ func (a *applier) launch(n *solve.NewNode) int {
 		node.Taints = pool.Spec.Template.Spec.Taints
 	}
 	place := c.World.place(&node)
-	if held(&place, c.World.Now) {
+	if isProtected(&place, c.World.Now) {
 		c.held[node.Name] = true
 	}
 	a.nodes = append(a.nodes, c.reader.Node(place))
@@ -138,18 +138,18 @@ func (a *applier) launch(n *solve.NewNode) int {
 	return len(a.nodes) - 1
 }
 
-// holds checks a node by itself, with none of the solver's code: that its pods and the DaemonSets fit,
+// checkNode checks a node by itself, with none of the solver's code: that its pods and the DaemonSets fit,
 // and that every pod selects and tolerates it.
-func (c *Compiled) holds(n *cluster.Node) bool {
+func (c *Compiled) checkNode(n *cluster.Node) bool {
 	labels := reqs.FromLabels(n.Labels, c.World.Words)
 	var sum resources.Vec
 	for i := range c.View.Daemons {
-		if shape := c.View.Daemons[i].Shape; len(shape.Invalid) == 0 && accepts(n, labels, shape) {
+		if shape := c.View.Daemons[i].Shape; len(shape.Invalid) == 0 && nodeAccepts(n, labels, shape) {
 			resources.AddTo(&sum, &shape.Requests)
 		}
 	}
 	for i := range n.Pods {
-		if !accepts(n, labels, n.Pods[i].Shape) {
+		if !nodeAccepts(n, labels, n.Pods[i].Shape) {
 			return false
 		}
 		resources.AddTo(&sum, &n.Pods[i].Shape.Requests)
@@ -157,7 +157,7 @@ func (c *Compiled) holds(n *cluster.Node) bool {
 	return resources.Fits(&sum, &n.Allocatable)
 }
 
-func accepts(n *cluster.Node, labels reqs.Set, shape *cluster.Shape) bool {
+func nodeAccepts(n *cluster.Node, labels reqs.Set, shape *cluster.Shape) bool {
 	for i := range n.Taints {
 		t := &n.Taints[i]
 		tolerated := func(o corev1.Toleration) bool { return tolerates(&o, t) }

@@ -26,7 +26,7 @@ type Compiled struct {
 // the work between being requested a decision and making it.
 func (s *Store) Compile() *Compiled {
 	w := s.world
-	s = s.selecting(w.Pending)
+	s = s.withLabelsOf(w.Pending)
 	c := &Compiled{World: w, reader: s.reader, held: maps.Clone(s.held)}
 	parts := cluster.Snapshot{
 		Version: 1, Now: w.Now,
@@ -105,8 +105,8 @@ func (c *Compiled) Candidates() []string {
 	return names
 }
 
-// held reports whether the annotation do-not-disrupt of a node, or of a pod on it, is in force.
-func held(place *cluster.NodeFacts, now time.Time) bool {
+// isProtected reports whether the annotation do-not-disrupt of a node, or of a pod on it, is in force.
+func isProtected(place *cluster.NodeFacts, now time.Time) bool {
 	return place.Node.Annotations[karpv1.AnnotationDoNotDisrupt] == "true" ||
 		slices.ContainsFunc(place.Pods, func(p *corev1.Pod) bool { return cluster.DoNotDisrupt(p, now) })
 }

@@ -34,19 +34,19 @@ func (w *World) Store() *Store {
 
 func (w *World) store(selected map[string]bool) *Store {
 	s := &Store{world: w, selected: selected, left: map[string]bool{}, held: map[string]bool{}, nodes: make([]cluster.Node, 0, len(w.Places))}
-	s.reader = cluster.NewReader(w.Words, cluster.ReaderOptions{Resources: w.Lanes, KeepLabel: s.keep})
+	s.reader = cluster.NewReader(w.Words, cluster.ReaderOptions{Resources: w.Lanes, KeepLabel: s.isSelected})
 	for i := range w.Places {
 		s.nodes = append(s.nodes, s.reader.Node(w.Places[i]))
-		if held(&w.Places[i], w.Now) {
+		if isProtected(&w.Places[i], w.Now) {
 			s.held[w.Places[i].Node.Name] = true
 		}
 	}
 	return s
 }
 
-// keep says whether any selector looks at a label. One that none looks at cannot matter, and pods that
+// isSelected says whether any selector looks at a label. One that none looks at cannot matter, and pods that
 // differ in nothing else are alike.
-func (s *Store) keep(label string) bool {
+func (s *Store) isSelected(label string) bool {
 	if s.selected[label] {
 		return true
 	}
@@ -54,9 +54,9 @@ func (s *Store) keep(label string) bool {
 	return false
 }
 
-// selecting returns the Store with the labels that further pods look at. If pods that were read have
+// withLabelsOf returns the Store with the labels that further pods look at. If pods that were read have
 // such a label all are read again, as they would have to be by a controller.
-func (s *Store) selecting(pods []*corev1.Pod) *Store {
+func (s *Store) withLabelsOf(pods []*corev1.Pod) *Store {
 	more := map[string]bool{}
 	for _, p := range pods {
 		addSelected(more, &p.Spec)

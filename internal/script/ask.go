@@ -20,16 +20,16 @@ func askSolve(w *World, l *Line) string {
 	}
 	p := solve.Problem{View: r.view, Pods: r.asked, Policy: w.policy}
 	plan := solve.Solve(p, never)
-	return r.plan(plan) + judged(check.Plan(p, plan))
+	return r.plan(plan) + renderViolations(check.Plan(p, plan))
 }
 
 func (w *World) plan(r *rendering) solve.Plan {
 	return solve.Solve(solve.Problem{View: r.view, Pods: r.asked, Policy: w.policy}, never)
 }
 
-// judged shows what an independent judge says against an answer: a script with such a line is wrong,
+// renderViolations shows what an independent judge says against an answer: a script with such a line is wrong,
 // whatever it expects.
-func judged(found []check.Violation) string {
+func renderViolations(found []check.Violation) string {
 	var b strings.Builder
 	for _, v := range found {
 		b.WriteString("VIOLATES " + v.String() + "\n")
@@ -73,5 +73,5 @@ func askConsolidate(w *World, l *Line) string {
 	}
 	q := solve.Question{View: r.view, Candidates: candidates, Policy: w.policy}
 	answer := solve.Consolidate(q, never)
-	return r.consolidation(answer) + judged(check.Consolidation(q, answer))
+	return r.consolidation(answer) + renderViolations(check.Consolidation(q, answer))
 }

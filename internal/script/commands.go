@@ -4,11 +4,11 @@ import "slices"
 
 // Commands lists the words of the language.
 func Commands() []Command {
-	return slices.Concat(describing(), asking())
+	return slices.Concat(descriptionCommands(), questionCommands())
 }
 
-// describing returns the commands that say what a cluster is.
-func describing() []Command {
+// descriptionCommands returns the commands that say what a cluster is.
+func descriptionCommands() []Command {
 	const podArguments = "name=web [count=3] [ns=default] [cpu=1 memory=1Gi nvidia.com/gpu=1] [labels=app:web] [selector=zone:a] " +
 		`[requires="zone in a,b; arch in arm64 or zone in c"] [prefers="10/zone in a"]… [tolerates=dedicated=x:NoSchedule,gpu] ` +
 		"[spread=zone/1[/ScheduleAnyway][/min:2][/match:app=x][/keys:version][/affinity:Ignore][/taints:Honor]]… " +
@@ -69,8 +69,8 @@ func describing() []Command {
 	}
 }
 
-// asking returns the commands that print.
-func asking() []Command {
+// questionCommands returns the commands that print.
+func questionCommands() []Command {
 	return []Command{
 		{
 			Name: "solve", Do: askSolve,

@@ -71,7 +71,7 @@ func (r *rendering) moves(binds []solve.Bind, created []solve.NewNode, indent st
 	for i := range created {
 		lines = append(lines, r.create(&created[i]))
 	}
-	slices.SortFunc(lines, natural)
+	slices.SortFunc(lines, compareNatural)
 	for i := 0; i < len(lines); {
 		same := i + 1
 		for r.count && same < len(lines) && lines[same] == lines[i] {
@@ -103,7 +103,7 @@ func (r *rendering) create(n *solve.NewNode) string {
 		case "captype":
 			value = orElse(strings.Join(captypes, ","), "none")
 		case "types":
-			value = short(n.Types)
+			value = shortenList(n.Types)
 		case "cost":
 			value = money(n.Offer.Price)
 		case "pods":
@@ -197,7 +197,7 @@ func (r *rendering) unplaced(b *strings.Builder, unplaced []solve.Unplaced) {
 	for text, pods := range why {
 		lines = append(lines, "unplaced "+r.pods(pods)+": "+text+"\n")
 	}
-	slices.SortFunc(lines, natural)
+	slices.SortFunc(lines, compareNatural)
 	b.WriteString(strings.Join(lines, ""))
 }
 
@@ -226,7 +226,7 @@ func (r *rendering) consolidation(c solve.Consolidation) string {
 	var b strings.Builder
 	for i := range c.Moves {
 		m := &c.Moves[i]
-		b.WriteString("remove " + short(slices.Sorted(slices.Values(m.Remove))) + " saves=" + money(m.Saves) + " moved=" + strconv.Itoa(m.Moved) + "\n")
+		b.WriteString("remove " + shortenList(slices.Sorted(slices.Values(m.Remove))) + " saves=" + money(m.Saves) + " moved=" + strconv.Itoa(m.Moved) + "\n")
 		b.WriteString(r.moves(m.Bind, m.Create, "  "))
 	}
 	for i := range c.Kept {
@@ -258,8 +258,8 @@ func (r *rendering) pods(keys []cluster.PodKey) string {
 	for _, key := range keys {
 		names = append(names, podName(key))
 	}
-	slices.SortFunc(names, natural)
-	return fold(names)
+	slices.SortFunc(names, compareNatural)
+	return foldNames(names)
 }
 
 // podName leaves the default namespace out.
@@ -267,8 +267,8 @@ func podName(key cluster.PodKey) string {
 	return strings.TrimPrefix(key.String(), "default/")
 }
 
-// fold joins sorted names, runs of numbers as "web-1..3".
-func fold(names []string) string {
+// foldNames joins sorted names, runs of numbers as "web-1..3".
+func foldNames(names []string) string {
 	var texts []string
 	for i := 0; i < len(names); {
 		stem, first := number(names[i])
@@ -300,8 +300,8 @@ func number(name string) (stem string, n int) {
 	return name[:at], n
 }
 
-// natural orders digits by their value, so that web-2 comes before web-10.
-func natural(a, b string) int {
+// compareNatural orders digits by their value, so that web-2 comes before web-10.
+func compareNatural(a, b string) int {
 	for a != "" && b != "" {
 		na, nb := digits(a), digits(b)
 		if na > 0 && nb > 0 {
@@ -324,8 +324,8 @@ func digits(text string) int {
 	return len(text) - len(strings.TrimLeft(text, "0123456789"))
 }
 
-// short cuts a list to three names and the number of others.
-func short(names []string) string {
+// shortenList cuts a list to three names and the number of others.
+func shortenList(names []string) string {
 	const shown = 3
 	if over := len(names) - shown; over > 0 {
 		return strings.Join(names[:shown], ",") + ",+" + strconv.Itoa(over)

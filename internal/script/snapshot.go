@@ -15,7 +15,7 @@ import (
 // Snapshot reads the objects of the script into a cluster, and returns the pods to be placed: those
 // that are pending, those that must leave deleting nodes, and those of nodes that `without` removed.
 func (w *World) Snapshot() (view *cluster.Snapshot, pods []cluster.Pod) {
-	read := cluster.NewReader(words(), cluster.ReaderOptions{Resources: w.table(), Evictable: evictable, DefaultSpread: w.spread, SelectorOf: alike})
+	read := cluster.NewReader(words(), cluster.ReaderOptions{Resources: w.table(), Evictable: evictable, DefaultSpread: w.spread, SelectorOf: selectorOfOwner})
 	read.SetNamespaces(w.namespaces)
 	parts := cluster.Snapshot{Version: 1, Now: epoch(), Namespaces: w.namespaces}
 	for _, f := range w.nodes {
@@ -101,8 +101,8 @@ func (w *World) readPools(read *cluster.Reader, parts *cluster.Snapshot) {
 // evictable tells which pods may leave their node; `stays` writes the annotation.
 func evictable(p *corev1.Pod) bool { return p.Annotations[karpv1.AnnotationDoNotDisrupt] != "true" }
 
-// alike selects the pods that look like one, as the controller that made them would.
-func alike(p *corev1.Pod) cluster.Selector {
+// selectorOfOwner selects the pods that look like one, as the controller that made them would.
+func selectorOfOwner(p *corev1.Pod) cluster.Selector {
 	return cluster.SelectorFrom(labels.SelectorFromSet(p.Labels))
 }
 

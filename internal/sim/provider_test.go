@@ -16,14 +16,14 @@ import (
 // What the controller is simulated with is a cloud like any other.
 func TestTheMarketIsACloud(t *testing.T) {
 	t.Parallel()
-	conformance.Run(t, func(t *testing.T) conformance.Lab {
+	conformance.Run(t, func(t *testing.T) conformance.Environment {
 		t.Helper()
 		w := newWorld(Config{
 			Seed: 1, Machines: Machines(), Boot: time.Minute,
 			Repairs: []cloud.Repair{{Condition: corev1.NodeReady, Status: corev1.ConditionFalse, Toleration: time.Minute, Action: cloud.ReplaceNode}},
 		})
 		pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
-		return conformance.Lab{
+		return conformance.Environment{
 			Provider: w.market, Pool: pool, Foreign: "aws:///eu-west-1a/i-1",
 			Claim: func(name string) *karpv1.NodeClaim {
 				claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
@@ -32,9 +32,9 @@ func TestTheMarketIsACloud(t *testing.T) {
 				claim.Spec.Requirements = []karpv1.Requirement{{Key: corev1.LabelInstanceTypeStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"m6.large", "c6.large"}}}
 				return claim
 			},
-			Record:  func(claim *karpv1.NodeClaim, i cloud.Instance) { claim.Status.ProviderID = string(i.ID) },
-			Restart: func() cloud.Provider { return w.market }, // it keeps the books itself: a process has nothing to forget
-			Settle:  func() { w.runUntil(w.now.Add(10*time.Minute), func() bool { return false }) },
+			Record:      func(claim *karpv1.NodeClaim, i cloud.Instance) { claim.Status.ProviderID = string(i.ID) },
+			Restart:     func() cloud.Provider { return w.market }, // it keeps the books itself: a process has nothing to forget
+			AdvanceTime: func() { w.runUntil(w.now.Add(10*time.Minute), func() bool { return false }) },
 			Exhaust: func() {
 				for i := range w.market.machines {
 					for _, zone := range Zones() {

@@ -57,18 +57,18 @@ func (s *Store) WatchDevices(ctx context.Context, from informers, kind client.Ob
 func (s *Store) onDeviceObject(obj client.Object, gone bool) {
 	switch o := obj.(type) {
 	case *resourcev1.ResourceClaim:
-		keep(s.devices.claims, keyOf(o), o, gone)
+		putOrRemove(s.devices.claims, keyOf(o), o, gone)
 	case *resourcev1.ResourceSlice:
-		keep(s.devices.slices, o.Name, o, gone)
+		putOrRemove(s.devices.slices, o.Name, o, gone)
 	case *resourcev1.DeviceClass:
-		keep(s.devices.classes, o.Name, o, gone)
+		putOrRemove(s.devices.classes, o.Name, o, gone)
 	}
 	s.devices.listed = nil
 	s.changes++
 }
 
-// keep puts an object into a map, or removes it.
-func keep[K comparable, V any](m map[K]V, key K, value V, gone bool) {
+// putOrRemove puts an object into a map, or removes it.
+func putOrRemove[K comparable, V any](m map[K]V, key K, value V, gone bool) {
 	if gone {
 		delete(m, key)
 	} else {

@@ -48,9 +48,9 @@ func (x index) price(n *cluster.Node) (usd float64, free bool) {
 	return 0, false
 }
 
-// least is what pods can use on every node that a claim can become, resource by resource. It is zero if the claim does
+// leastAllocatable is what pods can use on every node that a claim can become, resource by resource. It is zero if the claim does
 // not list its types, or if one of them is not known.
-func (x index) least(pool string, types reqs.Req) resources.Vec {
+func (x index) leastAllocatable(pool string, types reqs.Req) resources.Vec {
 	if types.Not || len(types.Values) == 0 {
 		return resources.Vec{}
 	}
@@ -86,8 +86,8 @@ func (x index) usableResources(t *catalog.InstanceType) resources.Vec {
 	return room
 }
 
-// most is the largest that some instance types of a pool are, resource by resource.
-func (x index) most(pool string, names []string) resources.Vec {
+// largestCapacity is the largest that some instance types of a pool are, resource by resource.
+func (x index) largestCapacity(pool string, names []string) resources.Vec {
 	var most resources.Vec
 	for _, name := range names {
 		if t := x.find(pool, name); t != nil {

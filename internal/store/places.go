@@ -39,8 +39,8 @@ func (s *Store) setClaim(name string, claim *karpv1.NodeClaim) {
 		if after != "" {
 			s.objectsOf(after).claim = name
 		}
-		defer s.relink(before)
-		defer s.relink(after)
+		defer s.rejoinObjects(before)
+		defer s.rejoinObjects(after)
 	}
 	key := claimKey(name)
 	if claim == nil {
@@ -124,8 +124,8 @@ func (s *Store) setNode(name string, node *corev1.Node) {
 	}
 	s.relinkNode(name)
 	if before != after || old == nil || node == nil {
-		s.relink(before)
-		s.relink(after)
+		s.rejoinObjects(before)
+		s.rejoinObjects(after)
 	}
 	if (old == nil) != (node == nil) {
 		s.recheckTargets(name)
@@ -140,9 +140,9 @@ func isTerminating(n *corev1.Node) bool {
 	return n.DeletionTimestamp != nil || karpv1.Disrupted(n)
 }
 
-// relink joins the objects of a provider id again (LC-45). Of several Nodes the first by name represents the claim:
+// rejoinObjects joins the objects of a provider id again (LC-45). Of several Nodes the first by name represents the claim:
 // which of them is right is not known, and internal/lifecycle deletes that claim.
-func (s *Store) relink(provider string) {
+func (s *Store) rejoinObjects(provider string) {
 	t := s.byProvider[provider]
 	if provider == "" || t == nil {
 		return

@@ -41,8 +41,8 @@ func (s *Store) Reserve(nodes []cluster.NewNode, marks map[string]string, versio
 			err = slots.checkSlots(n, &r.slots)
 		}
 		if l := ledgers[n.Pool]; l != nil && err == nil {
-			r.pool, r.size = n.Pool, total{sizes.most(n.Pool, n.Types), 1}
-			err = l.take(r, s.pools[n.Pool].effective, s.reader.Table())
+			r.pool, r.size = n.Pool, total{sizes.largestCapacity(n.Pool, n.Types), 1}
+			err = l.addReservation(r, s.pools[n.Pool].effective, s.reader.Table())
 		}
 		if err != nil {
 			refused[i] = err
@@ -54,7 +54,7 @@ func (s *Store) Reserve(nodes []cluster.NewNode, marks map[string]string, versio
 			}
 			continue
 		}
-		slots.take(&r.slots)
+		slots.takeSlot(&r.slots)
 		taken[i] = r
 	}
 	for _, r := range taken {
@@ -113,7 +113,7 @@ type ledger struct {
 // a pool may have both for the time between.
 type commandPart struct{ before, after total }
 
-func (s commandPart) most() total {
+func (s commandPart) largestTotal() total {
 	return total{resources.Max(s.before.capacity, s.after.capacity), max(s.before.nodes, s.after.nodes)}
 }
 
@@ -178,11 +178,11 @@ func (l *ledger) sumWith(command string, more commandPart) (total, commandPart) 
 	}
 	before := l.commands[command]
 	after := commandPart{before.before.plus(more.before), before.after.plus(more.after)}
-	return l.sum.minus(before.most()).plus(after.most()), after
+	return l.sum.minus(before.largestTotal()).plus(after.largestTotal()), after
 }
 
-// take adds a reservation unless that makes the pool larger than it may be.
-func (l *ledger) take(r *reservation, pool *karpv1.NodePool, table resources.Table) error {
+// addReservation adds a reservation unless that makes the pool larger than it may be.
+func (l *ledger) addReservation(r *reservation, pool *karpv1.NodePool, table resources.Table) error {
 	sum, _ := l.sumWith(r.command, commandPart{after: r.size})
 	limits := table.Capacity(pool.Spec.Limits)
 	for _, name := range resources.Names(pool.Spec.Limits) {

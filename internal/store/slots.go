@@ -163,8 +163,8 @@ func (t *slots) checkSlots(n *cluster.NewNode, h *holder) error {
 	return fmt.Errorf("capacity reservation %s has no instance left", strings.Join(ids, ", "))
 }
 
-// take takes a slot of each reservation that a node may come to be in.
-func (t *slots) take(h *holder) {
+// takeSlot takes a slot of each reservation that a node may come to be in.
+func (t *slots) takeSlot(h *holder) {
 	// any order: each is looked at by itself
 	for id := range h.reservations(t.reserved) {
 		t.left[id]--

@@ -258,11 +258,11 @@ func (s *Store) readPlace(p *place, sizes index) cluster.Node {
 		n.LateDrivers = cluster.LateDrivers(p.claim, s.opts.Now())
 	}
 	n.Price, n.Free = sizes.price(&n)
-	n.VolumeLimits = sizes.volumeLimits(&n, s.published(p))
+	n.VolumeLimits = sizes.volumeLimits(&n, s.publishedLimits(p))
 	if n.Needs != nil {
 		// The planned requests of the claim are less than its later capacity: pods that come before the launch would
 		// get another node although this one is large enough.
-		n.Allocatable = resources.Max(n.Allocatable, sizes.least(n.Pool, n.Needs[corev1.LabelInstanceTypeStable]))
+		n.Allocatable = resources.Max(n.Allocatable, sizes.leastAllocatable(n.Pool, n.Needs[corev1.LabelInstanceTypeStable]))
 	}
 	return n
 }

@@ -50,7 +50,7 @@ func countsTowardLimits(n *cluster.Node, p *place) bool {
 func (s *Store) sizeOf(n *cluster.Node, sizes index) total {
 	t := total{capacity: n.Capacity, nodes: 1}
 	if p := s.pools[n.Pool]; n.Needs != nil && p != nil && len(p.effective.Spec.Limits) > 0 {
-		t.capacity = resources.Max(n.Capacity, sizes.most(n.Pool, n.Needs[corev1.LabelInstanceTypeStable].Values))
+		t.capacity = resources.Max(n.Capacity, sizes.largestCapacity(n.Pool, n.Needs[corev1.LabelInstanceTypeStable].Values))
 	}
 	return t
 }

@@ -41,8 +41,8 @@ func (x index) volumeLimits(n *cluster.Node, published *storagev1.CSINode) map[s
 	return limits
 }
 
-// published is what drivers have said of the node of a place; nil: nothing yet.
-func (s *Store) published(p *place) *storagev1.CSINode {
+// publishedLimits is what drivers have said of the node of a place; nil: nothing yet.
+func (s *Store) publishedLimits(p *place) *storagev1.CSINode {
 	if p.node == nil {
 		return nil
 	}

@@ -85,7 +85,7 @@ func Decide(f Facts) Plan {
 			p.Strip = append(p.Strip, class.GetName())
 		default:
 			p.Remains = append(p.Remains, fmt.Sprintf("%s %s keeps its finalizer: it is used by %s; their instances run on, and deleting any of them hangs until a controller is installed again",
-				f.Kind.Kind, class.GetName(), named(used)))
+				f.Kind.Kind, class.GetName(), listClaims(used)))
 		}
 	}
 	for _, list := range [][]string{p.Clean, p.Strip, p.Claims, p.Nodes, p.Remains} {
@@ -101,8 +101,8 @@ func classOf(c *karpv1.NodeClaim, kind driver.Class) (name string, is bool) {
 	return ref.Name, ref.Group == kind.Group && ref.Kind == kind.Kind
 }
 
-// named lists claims, a few of them by name.
-func named(claims []string) string {
+// listClaims lists claims, a few of them by name.
+func listClaims(claims []string) string {
 	const most = 5
 	slices.SortFunc(claims, cmp.Compare[string])
 	text := "NodeClaims " + strings.Join(claims[:min(len(claims), most)], ", ")

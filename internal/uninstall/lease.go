@@ -29,7 +29,7 @@ func (u *uninstaller) takeLease(ctx context.Context) (held context.Context, stop
 		log.FromContext(ctx).Error(nil, "leader election is disabled: a controller that runs meanwhile may put finalizers back; stop it first")
 		return ctx, func() {}, nil
 	}
-	before, err := u.seize(ctx)
+	before, err := u.seizeLease(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("take lease %s: %w", u.Lease, err)
 	}
@@ -37,7 +37,7 @@ func (u *uninstaller) takeLease(ctx context.Context) (held context.Context, stop
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		u.keep(held, lost)
+		u.renewLease(held, lost)
 	}()
 	stop = func() {
 		lost(nil)
@@ -66,8 +66,8 @@ func stopsWithin(s coordinationv1.LeaseSpec) time.Duration {
 	return time.Duration(*s.LeaseDurationSeconds) * time.Second
 }
 
-// seize writes itself into the lease and returns what was there before.
-func (u *uninstaller) seize(ctx context.Context) (before coordinationv1.LeaseSpec, err error) {
+// seizeLease writes itself into the lease and returns what was there before.
+func (u *uninstaller) seizeLease(ctx context.Context) (before coordinationv1.LeaseSpec, err error) {
 	for {
 		lease := &coordinationv1.Lease{}
 		err := u.Client.Get(ctx, u.Lease, lease)
@@ -97,8 +97,8 @@ func (u *uninstaller) setHolder(lease *coordinationv1.Lease) {
 	lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: &u.Identity, LeaseDurationSeconds: new(int32(leaseSeconds)), AcquireTime: &now, RenewTime: &now, LeaseTransitions: &changes}
 }
 
-// keep renews the lease until the context ends, or ends it when the lease is lost.
-func (u *uninstaller) keep(ctx context.Context, lost context.CancelCauseFunc) {
+// renewLease renews the lease until the context ends, or ends it when the lease is lost.
+func (u *uninstaller) renewLease(ctx context.Context, lost context.CancelCauseFunc) {
 	for {
 		select {
 		case <-ctx.Done():

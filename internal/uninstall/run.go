@@ -42,7 +42,7 @@ type Options struct {
 // Run cleans up. It fails when something could not be cleaned that should have been, and can be run again.
 func Run(ctx context.Context, o Options) error {
 	u := &uninstaller{Options: o}
-	facts, err := u.look(ctx)
+	facts, err := u.readFacts(ctx)
 	if meta.IsNoMatchError(err) {
 		log.FromContext(ctx).Info("the CustomResourceDefinitions are not there any more: nothing is to be cleaned up")
 		return nil
@@ -54,7 +54,7 @@ func Run(ctx context.Context, o Options) error {
 		if err := u.deletePools(ctx); err != nil {
 			return err
 		}
-		if facts, err = u.look(ctx); err != nil {
+		if facts, err = u.readFacts(ctx); err != nil {
 			return err
 		}
 	}
@@ -65,7 +65,7 @@ func Run(ctx context.Context, o Options) error {
 			return err
 		}
 		defer stop()
-		if facts, err = u.look(held); err != nil { // a controller may have worked until now
+		if facts, err = u.readFacts(held); err != nil { // a controller may have worked until now
 			return err
 		}
 		plan = Decide(facts)
@@ -82,8 +82,8 @@ func Run(ctx context.Context, o Options) error {
 
 type uninstaller struct{ Options }
 
-// look reads all that is decided about.
-func (u *uninstaller) look(ctx context.Context) (Facts, error) {
+// readFacts reads all that is decided about.
+func (u *uninstaller) readFacts(ctx context.Context) (Facts, error) {
 	classes, claims, nodes := u.Class.NewList(), &karpv1.NodeClaimList{}, &corev1.NodeList{}
 	lists := []client.ObjectList{classes, claims}
 	if u.Nodes == Release {
@@ -111,21 +111,21 @@ func (u *uninstaller) look(ctx context.Context) (Facts, error) {
 func (u *uninstaller) perform(ctx context.Context, p Plan) error {
 	var failed []error
 	for _, name := range p.Nodes {
-		failed = append(failed, u.strip(ctx, &corev1.Node{}, name, karpv1.FinalizerTermination))
+		failed = append(failed, u.removeFinalizer(ctx, &corev1.Node{}, name, karpv1.FinalizerTermination))
 	}
 	for _, name := range p.Claims {
-		failed = append(failed, u.strip(ctx, &karpv1.NodeClaim{}, name, karpv1.FinalizerTermination))
+		failed = append(failed, u.removeFinalizer(ctx, &karpv1.NodeClaim{}, name, karpv1.FinalizerTermination))
 	}
 	for _, name := range p.Clean {
-		failed = append(failed, u.clean(ctx, name))
+		failed = append(failed, u.cleanClass(ctx, name))
 	}
 	for _, name := range p.Strip {
-		failed = append(failed, u.strip(ctx, u.Class.New(), name, u.Class.Finalizer))
+		failed = append(failed, u.removeFinalizer(ctx, u.Class.New(), name, u.Class.Finalizer))
 	}
 	return errors.Join(failed...)
 }
 
-func (u *uninstaller) clean(ctx context.Context, name string) error {
+func (u *uninstaller) cleanClass(ctx context.Context, name string) error {
 	class := u.Class.New()
 	if err := u.Client.Get(ctx, types.NamespacedName{Name: name}, class); err != nil {
 		return client.IgnoreNotFound(err)
@@ -133,15 +133,15 @@ func (u *uninstaller) clean(ctx context.Context, name string) error {
 	if err := u.Clean(ctx, class); err != nil {
 		return fmt.Errorf("delete the %s of %s %s: %w", u.Class.Makes, u.Class.Kind, name, err)
 	}
-	if err := u.strip(ctx, class, name, u.Class.Finalizer); err != nil {
+	if err := u.removeFinalizer(ctx, class, name, u.Class.Finalizer); err != nil {
 		return err
 	}
 	log.FromContext(ctx).Info("deleted the "+u.Class.Makes+" of a class that no NodeClaim uses", u.Class.Kind, klog.KRef("", name))
 	return nil
 }
 
-// strip removes a finalizer, however often others write to the object meanwhile.
-func (u *uninstaller) strip(ctx context.Context, obj client.Object, name, finalizer string) error {
+// removeFinalizer removes a finalizer, however often others write to the object meanwhile.
+func (u *uninstaller) removeFinalizer(ctx context.Context, obj client.Object, name, finalizer string) error {
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		if err := u.Client.Get(ctx, types.NamespacedName{Name: name}, obj); err != nil {
 			return client.IgnoreNotFound(err)

@@ -14,20 +14,20 @@ import (
 
 // AWS is a cloud like any other: the SDK, the packages of internal/aws as a process composes them, and EC2 behind HTTP.
 func TestAWSIsACloud(t *testing.T) {
-	conformance.Run(t, func(t *testing.T) conformance.Lab {
+	conformance.Run(t, func(t *testing.T) conformance.Environment {
 		t.Helper()
 		e := newEstate(t)
 		pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
 		pool.Spec.Template.Spec.NodeClassRef = karpv1.NodeClassReference{Group: awsv1.Group, Kind: awsv1.Kind, Name: "default"}
-		return conformance.Lab{
+		return conformance.Environment{
 			Provider: e.ready(), Pool: pool, Foreign: "gce://project/zone/vm",
 			Claim: func(name string) *karpv1.NodeClaim {
 				return e.createClaim(claim(name, needsOf("m5.large,m6i.large", "spot,on-demand")))
 			},
-			Record:  func(c *karpv1.NodeClaim, i cloud.Instance) { e.writeLaunchResult(c, i) },
-			Restart: func() cloud.Provider { return e.startCloud() },
-			Settle:  func() { e.advanceClock(time.Minute) },
-			Exhaust: func() { e.post("ice", `{}`) },
+			Record:      func(c *karpv1.NodeClaim, i cloud.Instance) { e.writeLaunchResult(c, i) },
+			Restart:     func() cloud.Provider { return e.startCloud() },
+			AdvanceTime: func() { e.advanceClock(time.Minute) },
+			Exhaust:     func() { e.post("ice", `{}`) },
 		}
 	})
 }

@@ -108,7 +108,7 @@ func (c Case) Run(ctx context.Context, api API) error {
 	if err != nil {
 		return err
 	}
-	if missing := contained(want.Object, got.Object, ""); missing != "" {
+	if missing := firstMissing(want.Object, got.Object, ""); missing != "" {
 		return fmt.Errorf("read back without %s", missing)
 	}
 	return nil
@@ -171,8 +171,8 @@ func normalize(v any) any {
 	return v
 }
 
-// contained returns the path of the first part of want that have lacks, or "".
-func contained(want, have any, at string) string {
+// firstMissing returns the path of the first part of want that have lacks, or "".
+func firstMissing(want, have any, at string) string {
 	w, ok := want.(map[string]any)
 	if !ok {
 		if reflect.DeepEqual(want, have) {
@@ -182,7 +182,7 @@ func contained(want, have any, at string) string {
 	}
 	h, _ := have.(map[string]any)
 	for _, k := range slices.Sorted(maps.Keys(w)) {
-		if missing := contained(w[k], h[k], at+"."+k); missing != "" {
+		if missing := firstMissing(w[k], h[k], at+"."+k); missing != "" {
 			return missing
 		}
 	}

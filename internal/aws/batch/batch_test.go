@@ -19,8 +19,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
-// lab records the batches that were sent, and when.
-type lab struct {
+// recorder records the batches that were sent, and when.
+type recorder struct {
 	mu      sync.Mutex
 	start   time.Time
 	batches [][]string
@@ -29,7 +29,7 @@ type lab struct {
 	most    int
 }
 
-func (l *lab) run(hold time.Duration) func(context.Context, []string) []batch.Result[string] {
+func (l *recorder) run(hold time.Duration) func(context.Context, []string) []batch.Result[string] {
 	l.start = time.Now()
 	return func(ctx context.Context, requests []string) []batch.Result[string] {
 		l.mu.Lock()
@@ -54,15 +54,15 @@ func (l *lab) run(hold time.Duration) func(context.Context, []string) []batch.Re
 }
 
 // seen is a copy of what was recorded so far, batches that were sent at the same moment in order.
-func (l *lab) seen() *lab {
+func (l *recorder) seen() *recorder {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	out := &lab{batches: slices.Clone(l.batches), at: slices.Clone(l.at), running: l.running, most: l.most}
+	out := &recorder{batches: slices.Clone(l.batches), at: slices.Clone(l.at), running: l.running, most: l.most}
 	slices.SortStableFunc(out.batches, slices.Compare)
 	return out
 }
 
-func options(l *lab, hold time.Duration) batch.Options[string, string] {
+func options(l *recorder, hold time.Duration) batch.Options[string, string] {
 	return batch.Options[string, string]{
 		Name: "create_fleet", Idle: 35 * time.Millisecond, Max: time.Second, MaxItems: 1000,
 		Run: l.run(hold), Metrics: metric.New(prometheus.NewRegistry()),
@@ -96,7 +96,7 @@ func ask(t *testing.T, b *batch.Batcher[string, string], request string) {
 func TestIdleWindowJoinsWhatComesCloseTogether(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var l lab
+		var l recorder
 		o := options(&l, 0)
 		b := batch.New(o)
 		ask(t, b, "a")
@@ -122,7 +122,7 @@ func TestIdleWindowJoinsWhatComesCloseTogether(t *testing.T) {
 func TestMaxWindowEndsAnEndlessStream(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var l lab
+		var l recorder
 		b := batch.New(options(&l, 0))
 		for range 40 {
 			ask(t, b, "x")
@@ -138,7 +138,7 @@ func TestMaxWindowEndsAnEndlessStream(t *testing.T) {
 func TestFullBatchGoesAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var l lab
+		var l recorder
 		o := options(&l, 0)
 		o.MaxItems = 2
 		b := batch.New(o)
@@ -159,7 +159,7 @@ func TestFullBatchGoesAtOnce(t *testing.T) {
 func TestBucketsAreSeparate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var l lab
+		var l recorder
 		o := options(&l, 0)
 		o.Bucket = func(r string) string { return r[:1] }
 		b := batch.New(o)
@@ -176,7 +176,7 @@ func TestBucketsAreSeparate(t *testing.T) {
 func TestAtMostAHundredBatchesRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var l lab
+		var l recorder
 		o := options(&l, time.Minute)
 		o.MaxItems = 1
 		b := batch.New(o)
@@ -197,7 +197,7 @@ func TestAtMostAHundredBatchesRun(t *testing.T) {
 func TestOneCallerThatGivesUpDoesNotHurtTheOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var l lab
+		var l recorder
 		b := batch.New(options(&l, time.Second))
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
@@ -219,7 +219,7 @@ func TestOneCallerThatGivesUpDoesNotHurtTheOthers(t *testing.T) {
 func TestCallerThatLeavesEarlyIsNotSent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var l lab
+		var l recorder
 		b := batch.New(options(&l, 0))
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { _, _ = b.Do(ctx, "first") }()
@@ -239,7 +239,7 @@ func TestCallerThatLeavesEarlyIsNotSent(t *testing.T) {
 func TestBatchEndsWithoutCallers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var l lab
+		var l recorder
 		b := batch.New(options(&l, time.Hour))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -257,7 +257,7 @@ func TestBatchEndsWithoutCallers(t *testing.T) {
 func TestTrust_A07_AnswersAreGivenAsTheyCome(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		o := options(&lab{}, 0)
+		o := options(&recorder{}, 0)
 		var ended atomic.Bool
 		o.RunEach = func(ctx context.Context, requests []string, answer func(int, batch.Result[string])) {
 			for n, r := range requests {
@@ -302,7 +302,7 @@ func TestMissingAnswersAndPanicsAreErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				o := options(&lab{}, 0)
+				o := options(&recorder{}, 0)
 				o.Run = tc.run
 				if _, err := batch.New(o).Do(t.Context(), "a"); err == nil || !strings.Contains(err.Error(), tc.want) {
 					t.Errorf("got %v", err)

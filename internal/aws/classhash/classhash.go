@@ -58,7 +58,7 @@ func Of(class *awsv1.EC2NodeClass, facts awsv1.Facts, caBundle string) (drift.Ha
 		"instanceStorePolicy":      s.InstanceStorePolicy,
 		"networkInterfaces":        s.NetworkInterfaces,
 		"detailedMonitoring":       s.DetailedMonitoring,
-		"associatePublicIPAddress": explicit(s.AssociatePublicIPAddress),
+		"associatePublicIPAddress": explicitBool(s.AssociatePublicIPAddress),
 		"metadataOptions":          s.MetadataOptions,
 		"connectionTracking":       s.ConnectionTracking,
 		"context":                  s.Context,
@@ -92,17 +92,17 @@ func devices(mappings []awsv1.BlockDeviceMapping) []any {
 	for _, m := range mappings {
 		device := map[string]any{"deviceName": m.DeviceName, "rootVolume": m.RootVolume, "ebs": m.EBS}
 		if m.EBS != nil {
-			device["deleteOnTermination"] = explicit(m.EBS.DeleteOnTermination)
-			device["encrypted"] = explicit(m.EBS.Encrypted)
+			device["deleteOnTermination"] = explicitBool(m.EBS.DeleteOnTermination)
+			device["encrypted"] = explicitBool(m.EBS.Encrypted)
 		}
 		list = append(list, device)
 	}
 	return list
 }
 
-// explicit keeps false apart from absent where the two launch different machines: absent leaves the
+// explicitBool keeps false apart from absent where the two launch different machines: absent leaves the
 // choice to the subnet or the image. For all other fields zero and absent mean the same.
-func explicit(b *bool) string {
+func explicitBool(b *bool) string {
 	if b == nil {
 		return ""
 	}

@@ -54,7 +54,7 @@ type candidate struct {
 
 func (d *Discoverer) candidates(ctx context.Context, class *awsv1.EC2NodeClass, kubernetes string) ([]candidate, error) {
 	if a, found := aliasOf(class); found {
-		return d.aliased(ctx, a.queries(kubernetes))
+		return d.resolveAliases(ctx, a.queries(kubernetes))
 	}
 	queries, err := d.imageQueries(ctx, class.Spec.AMISelectorTerms)
 	if err != nil {
@@ -72,12 +72,12 @@ func (d *Discoverer) candidates(ctx context.Context, class *awsv1.EC2NodeClass, 
 	return list, nil
 }
 
-// aliased looks the parameters of an alias up. Parameters that do not exist are left out; any other
+// resolveAliases looks the parameters of an alias up. Parameters that do not exist are left out; any other
 // error fails the whole lookup, or else instance types would lose their image because of it (E13).
-func (d *Discoverer) aliased(ctx context.Context, queries []query) ([]candidate, error) {
+func (d *Discoverer) resolveAliases(ctx context.Context, queries []query) ([]candidate, error) {
 	variants := map[string][][]corev1.NodeSelectorRequirement{}
 	for _, q := range queries {
-		id, found, err := d.parameter(ctx, q.parameter, aliasLifetime, q.mutable)
+		id, found, err := d.readParameter(ctx, q.parameter, aliasLifetime, q.mutable)
 		if err != nil {
 			return nil, err
 		}
@@ -109,7 +109,7 @@ func (d *Discoverer) imageQueries(ctx context.Context, terms []awsv1.AMISelector
 		case t.ID != "":
 			ids = append(ids, t.ID)
 		case t.SSMParameter != "":
-			id, found, err := d.parameter(ctx, t.SSMParameter, parameterLifetime, true)
+			id, found, err := d.readParameter(ctx, t.SSMParameter, parameterLifetime, true)
 			if err != nil {
 				return nil, err
 			}
@@ -171,8 +171,8 @@ func (d *Discoverer) describeImages(ctx context.Context, queries []*ec2.Describe
 	return byID, nil
 }
 
-// parameter reads a parameter of SSM. One that does not exist is reported as not found, and is not cached.
-func (d *Discoverer) parameter(ctx context.Context, name string, lifetime time.Duration, mutable bool) (text string, found bool, err error) {
+// readParameter reads a parameter of SSM. One that does not exist is reported as not found, and is not cached.
+func (d *Discoverer) readParameter(ctx context.Context, name string, lifetime time.Duration, mutable bool) (text string, found bool, err error) {
 	if kept, known := d.parameters.load(name); known {
 		return kept.value, true, nil
 	}

@@ -43,7 +43,7 @@ func (d *Discoverer) Reservations(ctx context.Context, class *awsv1.EC2NodeClass
 	if err != nil {
 		return nil, fmt.Errorf("describe capacity reservations of EC2NodeClass %s: %w", class.Name, err)
 	}
-	return d.readable(ctx, list), nil
+	return d.asOfNow(ctx, list), nil
 }
 
 // FreshReservations looks the reservations up now, whatever is known.
@@ -53,7 +53,7 @@ func (d *Discoverer) FreshReservations(ctx context.Context, class *awsv1.EC2Node
 		return nil, fmt.Errorf("describe capacity reservations of EC2NodeClass %s: %w", class.Name, err)
 	}
 	d.reservations.store(canonical(class.Spec.CapacityReservationSelectorTerms), list)
-	return d.readable(ctx, list), nil
+	return d.asOfNow(ctx, list), nil
 }
 
 func (d *Discoverer) describeReservations(ctx context.Context, terms []awsv1.CapacityReservationSelectorTerm) ([]ec2types.CapacityReservation, error) {
@@ -80,15 +80,15 @@ func (d *Discoverer) describeReservations(ctx context.Context, terms []awsv1.Cap
 		return cmp.Compare(value(a.CapacityReservationId), value(b.CapacityReservationId))
 	})
 	if d.o.ReservationSeen != nil {
-		for _, r := range d.readable(ctx, list) {
+		for _, r := range d.asOfNow(ctx, list) {
 			d.o.ReservationSeen(r.ID, r.Free, asked)
 		}
 	}
 	return list, nil
 }
 
-// readable evaluates a cached response as of now: blocks begin to expire and reservations end while it is cached.
-func (d *Discoverer) readable(ctx context.Context, list []ec2types.CapacityReservation) []Reservation {
+// asOfNow evaluates a cached response as of now: blocks begin to expire and reservations end while it is cached.
+func (d *Discoverer) asOfNow(ctx context.Context, list []ec2types.CapacityReservation) []Reservation {
 	out := make([]Reservation, 0, len(list))
 	for _, r := range list {
 		next, problem := readReservation(r, d.o.Now())

@@ -12,7 +12,7 @@ import (
 // ServiceCIDR is the range of service addresses: IPv4 if there is one, else IPv6. EKS is queried until
 // it answers, then never again: the range cannot change.
 func (c *Cluster) ServiceCIDR(ctx context.Context) (string, error) {
-	cidr, err := c.lasting(ctx, func(cluster *ekstypes.Cluster) string {
+	cidr, err := c.readLasting(ctx, func(cluster *ekstypes.Cluster) string {
 		network := cluster.KubernetesNetworkConfig
 		switch {
 		case network == nil:
@@ -31,7 +31,7 @@ func (c *Cluster) ServiceCIDR(ctx context.Context) (string, error) {
 
 // ARN names the cluster to other services of AWS.
 func (c *Cluster) ARN(ctx context.Context) (string, error) {
-	arn, err := c.lasting(ctx, func(cluster *ekstypes.Cluster) string { return text(cluster.Arn) })
+	arn, err := c.readLasting(ctx, func(cluster *ekstypes.Cluster) string { return text(cluster.Arn) })
 	if err != nil {
 		return "", fmt.Errorf("ARN of cluster %q: %w", c.Name(), err)
 	}
@@ -40,7 +40,7 @@ func (c *Cluster) ARN(ctx context.Context) (string, error) {
 
 // SecurityGroup is the group that EKS made for the cluster, which classes without terms use (L-08).
 func (c *Cluster) SecurityGroup(ctx context.Context) (string, error) {
-	group, err := c.lasting(ctx, func(cluster *ekstypes.Cluster) string {
+	group, err := c.readLasting(ctx, func(cluster *ekstypes.Cluster) string {
 		if cluster.ResourcesVpcConfig == nil {
 			return ""
 		}
@@ -52,9 +52,9 @@ func (c *Cluster) SecurityGroup(ctx context.Context) (string, error) {
 	return group, nil
 }
 
-// lasting returns something that never changes in the life of a cluster. An answer without it, as EKS
+// readLasting returns something that never changes in the life of a cluster. An answer without it, as EKS
 // gives while a cluster is being created, is not kept.
-func (c *Cluster) lasting(ctx context.Context, read func(*ekstypes.Cluster) string) (string, error) {
+func (c *Cluster) readLasting(ctx context.Context, read func(*ekstypes.Cluster) string) (string, error) {
 	c.mu.Lock()
 	kept := c.described
 	c.mu.Unlock()

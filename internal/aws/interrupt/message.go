@@ -26,20 +26,20 @@ type delivery struct {
 	deadline time.Time // until when the message is surely ours
 }
 
-// take handles one message and deletes it, unless it has to come again. It gives its slot back once the claims of the
+// handleMessage handles one message and deletes it, unless it has to come again. It gives its slot back once the claims of the
 // message are dealt with.
-func (q *Queue) take(ctx context.Context, url string, m sqstypes.Message, deadline time.Time) {
+func (q *Queue) handleMessage(ctx context.Context, url string, m sqstypes.Message, deadline time.Time) {
 	d := delivery{url: url, id: text(m.MessageId), handle: m.ReceiptHandle, deadline: deadline}
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("message-id", d.id))
 	bounded, cancel := context.WithTimeout(ctx, deadline.Sub(q.Now()))
 	defer cancel()
 	unknown, again := q.perform(bounded, &d, m)
 	<-q.acting
-	if again || !q.begin(&q.settling, mostSettling) {
+	if again || !q.beginIfFree(&q.settling, mostSettling) {
 		return
 	}
-	defer q.end(&q.settling)
-	unknown = slices.DeleteFunc(unknown, func(id string) bool { return !q.expected(bounded, d.Message, id) })
+	defer q.endOne(&q.settling)
+	unknown = slices.DeleteFunc(unknown, func(id string) bool { return !q.mayStillGetClaim(bounded, d.Message, id) })
 	if len(unknown) > 0 && q.retryUnknown(d.id) {
 		q.wait(ctx, d, unknown)
 		return
@@ -61,7 +61,7 @@ func (q *Queue) perform(ctx context.Context, d *delivery, m sqstypes.Message) (u
 	if at := eventTime(parsed, m); !at.IsZero() {
 		q.Metrics.InterruptionQueueDuration.WithLabelValues().Observe(max(0, q.Now().Sub(at).Seconds()))
 	}
-	unknown, err = q.act(ctx, parsed.Kind, parsed.Instances)
+	unknown, err = q.performKind(ctx, parsed.Kind, parsed.Instances)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "handling an interruption message; it comes again")
 		return nil, true
@@ -69,8 +69,8 @@ func (q *Queue) perform(ctx context.Context, d *delivery, m sqstypes.Message) (u
 	return unknown, false
 }
 
-// act does what a kind requests, and returns the instances that have no claim.
-func (q *Queue) act(ctx context.Context, kind interruption.Kind, instances []string) (unknown []string, err error) {
+// performKind does what a kind requests, and returns the instances that have no claim.
+func (q *Queue) performKind(ctx context.Context, kind interruption.Kind, instances []string) (unknown []string, err error) {
 	var failures []error
 	for _, id := range instances {
 		known, err := q.Actor.Act(ctx, notice(kind, id))
@@ -100,11 +100,11 @@ func (q *Queue) remove(ctx context.Context, d delivery) {
 // wait looks for the claims of a message that came before them, while the message is ours. Two minutes are short: its
 // next delivery would lose too many seconds (H03). If the claims do not come, the message does, once more.
 func (q *Queue) wait(ctx context.Context, d delivery, instances []string) {
-	if !q.begin(&q.early, mostEarly) {
+	if !q.beginIfFree(&q.early, mostEarly) {
 		return
 	}
 	q.running.Go(func() {
-		defer q.end(&q.early)
+		defer q.endOne(&q.early)
 		ctx, cancel := context.WithTimeout(ctx, d.deadline.Sub(q.Now())-leftForRemoval)
 		defer cancel()
 		for len(instances) > 0 {
@@ -113,7 +113,7 @@ func (q *Queue) wait(ctx context.Context, d delivery, instances []string) {
 				return
 			}
 			var err error
-			if instances, err = q.act(ctx, d.Kind, instances); err != nil {
+			if instances, err = q.performKind(ctx, d.Kind, instances); err != nil {
 				log.FromContext(ctx).Error(err, "handling an interruption message; it comes again")
 				return
 			}
@@ -122,10 +122,10 @@ func (q *Queue) wait(ctx context.Context, d delivery, instances []string) {
 	})
 }
 
-// expected reports whether an instance without NodeClaim may still get one: it is ours and lives, or we
+// mayStillGetClaim reports whether an instance without NodeClaim may still get one: it is ours and lives, or we
 // could not find that out. Instances of others are no business of ours: the rules of EventBridge match
 // the whole account. EC2 may warn of an instance before it shows it.
-func (q *Queue) expected(ctx context.Context, m Message, id string) bool {
+func (q *Queue) mayStillGetClaim(ctx context.Context, m Message, id string) bool {
 	instance, err := q.Instances.Find(ctx, id)
 	if cloud.Is(err, cloud.NotFound) {
 		warning := m.Kind == interruption.SpotInterrupted || m.Kind == interruption.ReservationInterrupted

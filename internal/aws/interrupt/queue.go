@@ -139,7 +139,7 @@ func (q *Queue) receive(ctx context.Context, url string, wait time.Duration) (in
 		if !acquire(ctx, q.acting) {
 			break
 		}
-		q.running.Go(func() { q.take(ctx, url, m, deadline) })
+		q.running.Go(func() { q.handleMessage(ctx, url, m, deadline) })
 	}
 	return len(out.Messages), nil
 }
@@ -147,9 +147,9 @@ func (q *Queue) receive(ctx context.Context, url string, wait time.Duration) (in
 // addReceivers has a full queue read by several at a time. Those end when they find nothing, or fail: the loop of Start,
 // which goes on, is the one that tells of errors.
 func (q *Queue) addReceivers(ctx context.Context, url string) {
-	for q.begin(&q.receivers, mostReceivers-1) {
+	for q.beginIfFree(&q.receivers, mostReceivers-1) {
 		q.running.Go(func() {
-			defer q.end(&q.receivers)
+			defer q.endOne(&q.receivers)
 			for ctx.Err() == nil {
 				if n, err := q.receive(ctx, url, shortPoll); n == 0 || err != nil {
 					return
@@ -171,8 +171,8 @@ func (q *Queue) explain(op string, err error) error {
 	}
 }
 
-// begin counts something that runs, unless as many as may already do.
-func (q *Queue) begin(running *int, most int) bool {
+// beginIfFree counts something that runs, unless as many as may already do.
+func (q *Queue) beginIfFree(running *int, most int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if *running >= most {
@@ -182,7 +182,7 @@ func (q *Queue) begin(running *int, most int) bool {
 	return true
 }
 
-func (q *Queue) end(running *int) {
+func (q *Queue) endOne(running *int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	*running--

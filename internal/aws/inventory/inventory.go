@@ -134,7 +134,7 @@ func (i *Inventory) List(ctx context.Context) ([]Instance, error) {
 			{Name: new("tag-key"), Values: []string{TagNodePool}},
 			{Name: new("tag-key"), Values: []string{TagNodeClass}},
 			{Name: new("tag:" + TagCluster), Values: []string{i.o.Cluster}},
-			existing(),
+			existingFilter(),
 		},
 	}
 	var list []Instance
@@ -211,8 +211,8 @@ func (i *Inventory) instances(page *ec2.DescribeInstancesOutput) []Instance {
 	return out
 }
 
-// existing leaves out what has ended, which EC2 shows for about an hour.
-func existing() ec2types.Filter {
+// existingFilter leaves out what has ended, which EC2 shows for about an hour.
+func existingFilter() ec2types.Filter {
 	return ec2types.Filter{Name: new("instance-state-name"), Values: []string{StatePending, StateRunning, StateStopping, StateStopped, StateShuttingDown}}
 }
 

@@ -60,7 +60,7 @@ func Parse(raw *runtime.RawExtension) (Config, []string) {
 	tree, decodeProblems := decode(raw.Raw)
 	c := Config{Raw: tree}
 	plain := c.takeExpressions(tree)
-	typed, strictProblems := strict(plain)
+	typed, strictProblems := decodeStrictly(plain)
 	c.read(typed, plain)
 	c.problems = slices.Concat(decodeProblems, strictProblems, rules(typed, plain, tree))
 	return c, c.problems
@@ -75,8 +75,8 @@ func decode(text []byte) (map[string]any, []string) {
 	return tree, nil
 }
 
-// strict decodes a document against the kubelet's type: unknown fields and wrong types are problems.
-func strict(tree map[string]any) (kubeletv1beta1.KubeletConfiguration, []string) {
+// decodeStrictly decodes a document against the kubelet's type: unknown fields and wrong types are problems.
+func decodeStrictly(tree map[string]any) (kubeletv1beta1.KubeletConfiguration, []string) {
 	typed := kubeletv1beta1.KubeletConfiguration{}
 	text, err := json.Marshal(tree)
 	if err != nil {

@@ -77,13 +77,13 @@ func environment() (*cel.Env, error) {
 		cel.Variable("ips_per_eni", cel.IntType),
 		cel.Variable("max_pods", cel.IntType),
 		cel.Variable("instance_type", cel.StringType),
-		extremum("max", func(order float64) bool { return order > 0 }),
-		extremum("min", func(order float64) bool { return order < 0 }),
+		extremumFunction("max", func(order float64) bool { return order > 0 }),
+		extremumFunction("min", func(order float64) bool { return order < 0 }),
 	)
 }
 
-// extremum declares a function of two numbers in any mix. Two integers stay an integer.
-func extremum(name string, first func(order float64) bool) cel.EnvOption {
+// extremumFunction declares a function of two numbers in any mix. Two integers stay an integer.
+func extremumFunction(name string, first func(order float64) bool) cel.EnvOption {
 	pick := func(a, b ref.Val) ref.Val {
 		x, y := float(a), float(b)
 		switch {
@@ -145,9 +145,9 @@ func (c Config) For(m Machine, gate bool) (Config, error) {
 		case fieldMaxPods:
 			out.MaxPods = new(value)
 		case fieldKubeReserved:
-			out.KubeReserved = with(out.KubeReserved, e.key, quantity(e.key, int64(value)))
+			out.KubeReserved = withEntry(out.KubeReserved, e.key, quantity(e.key, int64(value)))
 		case fieldSystemReserved:
-			out.SystemReserved = with(out.SystemReserved, e.key, quantity(e.key, int64(value)))
+			out.SystemReserved = withEntry(out.SystemReserved, e.key, quantity(e.key, int64(value)))
 		}
 	}
 	out.write()
@@ -174,7 +174,7 @@ func (c *Config) write() {
 	}
 }
 
-func with(values map[string]string, key, value string) map[string]string {
+func withEntry(values map[string]string, key, value string) map[string]string {
 	if values == nil {
 		values = map[string]string{}
 	}

@@ -25,7 +25,7 @@ type outcome struct {
 	failed int
 }
 
-func (l *lab) many(n int) outcome {
+func (l *fixture) many(n int) outcome {
 	out := outcome{ids: map[string]string{}}
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -55,7 +55,7 @@ func (l *lab) many(n int) outcome {
 func TestFM_A05_IdsAreDealtOnce(t *testing.T) {
 	t.Parallel()
 	types := []catalog.InstanceType{kind("m5.large", spot("a", 1))}
-	inBubble(t, types, func(l *lab) {
+	inBubble(t, types, func(l *fixture) {
 		t := l.t
 		l.free["subnet-a"] = 1_000_000
 		l.answer = func(n int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
@@ -81,7 +81,7 @@ func TestFM_A05_IdsAreDealtOnce(t *testing.T) {
 func TestLeftoversStayTogether(t *testing.T) {
 	t.Parallel()
 	types := []catalog.InstanceType{kind("m5.large", spot("a", 1), onDemand("a", 2))}
-	inBubble(t, types, func(l *lab) {
+	inBubble(t, types, func(l *fixture) {
 		t := l.t
 		l.free["subnet-a"] = 1_000_000
 		l.answer = func(n int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
@@ -100,7 +100,7 @@ func TestLeftoversStayTogether(t *testing.T) {
 
 func TestFM_A04_MoreThanAskedFor(t *testing.T) {
 	t.Parallel()
-	inBubble(t, twoZones(), func(l *lab) {
+	inBubble(t, twoZones(), func(l *fixture) {
 		t := l.t
 		l.answer = func(_ int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
 			out := l.serve(in, nil)
@@ -115,7 +115,7 @@ func TestFM_A04_MoreThanAskedFor(t *testing.T) {
 
 func TestTokens(t *testing.T) {
 	t.Parallel()
-	inBubble(t, twoZones(), func(l *lab) {
+	inBubble(t, twoZones(), func(l *fixture) {
 		t := l.t
 		answers := []error{
 			errors.New("connection reset"),             // nothing is known: the same token
@@ -167,7 +167,7 @@ func TestClaimsAskAgainInOrder(t *testing.T) {
 	t.Parallel()
 	want := []string{"subnet-b", "subnet-b2", "subnet-b3", "subnet-b4"}
 	for range 20 {
-		l := newLab(t, kind("m5.large", spot("a", 1), onDemand("b", 2)))
+		l := newFixture(t, kind("m5.large", spot("a", 1), onDemand("b", 2)))
 		l.free["subnet-b"], l.free["subnet-b2"], l.free["subnet-b3"], l.free["subnet-b4"] = 100, 90, 80, 75
 		l.answer = func(_ int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
 			return l.serve(in, func(string, string) string {
@@ -210,7 +210,7 @@ func TestClaimsAskAgainInOrder(t *testing.T) {
 func TestTrust_A07_WinnersDoNotWaitForLosers(t *testing.T) {
 	t.Parallel()
 	types := []catalog.InstanceType{kind("m5.large", spot("a", 1), onDemand("a", 2))}
-	inBubble(t, types, func(l *lab) {
+	inBubble(t, types, func(l *fixture) {
 		t := l.t
 		l.free["subnet-a"] = 1_000_000
 		l.answer = func(n int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {

@@ -29,7 +29,7 @@ func sevenHundred() (list []catalog.InstanceType, names []string) {
 // are alike.
 func BenchmarkPrepare(b *testing.B) {
 	list, names := sevenHundred()
-	l := newLab(b, list...)
+	l := newFixture(b, list...)
 	claim := nodeClaim("one", in(karpv1.LabelCapacityType, "spot", "on-demand"), in(corev1.LabelInstanceTypeStable, names[:600]...))
 	r := l.request(claim)
 	b.ReportAllocs()

@@ -69,7 +69,7 @@ type choice struct {
 
 // choose narrows everything a class could launch to what a fleet requests (AWS provider 5.1).
 func choose(types []catalog.InstanceType, w want, bestEffort bool, out func(instanceType string, o *catalog.Offering) bool) (choice, error) {
-	list := usable(types, w, out)
+	list := usableCandidates(types, w, out)
 	if len(list) == 0 {
 		return choice{}, noCapacityError("no instance type that the NodeClaim allows and that fits its requests is available at the moment")
 	}
@@ -169,10 +169,10 @@ type pick struct {
 	reservation string
 }
 
-// place joins the choice with the subnets of its zones. Offerings that differ in their partition alone
+// joinSubnets joins the choice with the subnets of its zones. Offerings that differ in their partition alone
 // become one pick. What EC2 would not take in one fleet is left out, the most expensive first; the cheapest of
 // each type stays.
-func (c choice) place(subnets map[string]chosenSubnet) []pick {
+func (c choice) joinSubnets(subnets map[string]chosenSubnet) []pick {
 	var first, more []pick
 	seen := map[string]bool{}
 	for _, t := range c.list {

@@ -58,14 +58,14 @@ func metadata(class *awsv1.EC2NodeClass, region string) *ec2types.LaunchTemplate
 	if m.HTTPPutResponseHopLimit != nil {
 		out.HttpPutResponseHopLimit = new(int32(*m.HTTPPutResponseHopLimit))
 	}
-	if !isolated(region) {
+	if !lacksIPv6Metadata(region) {
 		out.HttpProtocolIpv6 = ec2types.LaunchTemplateInstanceMetadataProtocolIpv6(value(m.HTTPProtocolIPv6))
 	}
 	return out
 }
 
-// isolated reports whether a region does not know the IPv6 setting of the metadata service.
-func isolated(region string) bool {
+// lacksIPv6Metadata reports whether a region does not know the IPv6 setting of the metadata service.
+func lacksIPv6Metadata(region string) bool {
 	partition, _, _ := strings.Cut(strings.TrimPrefix(region, "us-"), "-")
 	return strings.HasPrefix(region, "us-") && (partition == "iso" || partition == "isob" || partition == "isof")
 }

@@ -68,9 +68,9 @@ func offeringLabelKeys() []string {
 	}
 }
 
-// usable returns what a claim allows and what is available: types that meet the requirements and hold the requests,
+// usableCandidates returns what a claim allows and what is available: types that meet the requirements and hold the requests,
 // with offerings that are launchable (V15-44) and not unavailable.
-func usable(types []catalog.InstanceType, w want, out func(instanceType string, o *catalog.Offering) bool) []candidate {
+func usableCandidates(types []catalog.InstanceType, w want, out func(instanceType string, o *catalog.Offering) bool) []candidate {
 	machine, offeringNeeds := w.needs.Clone(), reqs.Set{}
 	for _, key := range offeringLabelKeys() {
 		if need, requested := machine[key]; requested {
@@ -87,15 +87,15 @@ func usable(types []catalog.InstanceType, w want, out func(instanceType string, 
 		if _, conflict := machine.Conflict(t.Labels); conflict {
 			continue
 		}
-		if offers := w.offers(t, offeringNeeds, out); len(offers) > 0 {
+		if offers := w.matchingOfferings(t, offeringNeeds, out); len(offers) > 0 {
 			list = append(list, candidate{it: t, offers: offers})
 		}
 	}
 	return list
 }
 
-// offers returns the offerings of a type that hold the requests and have the required labels.
-func (w want) offers(t *catalog.InstanceType, offeringNeeds reqs.Set, out func(instanceType string, o *catalog.Offering) bool) []*catalog.Offering {
+// matchingOfferings returns the offerings of a type that hold the requests and have the required labels.
+func (w want) matchingOfferings(t *catalog.InstanceType, offeringNeeds reqs.Set, out func(instanceType string, o *catalog.Offering) bool) []*catalog.Offering {
 	allocatable := t.Allocatable()
 	fits := resources.Fits(&w.requests, &allocatable)
 	var offers []*catalog.Offering

@@ -87,7 +87,7 @@ func TestUsable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(tc.want, words(usable(tc.types, wants(t, tc.claim), tc.out))); diff != "" {
+			if diff := cmp.Diff(tc.want, words(usableCandidates(tc.types, wants(t, tc.claim), tc.out))); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -98,7 +98,7 @@ func TestRequestsThatDoNotFit(t *testing.T) {
 	t.Parallel()
 	claim := nodeClaim("x")
 	claim.Spec.Resources.Requests[corev1.ResourceCPU] = resource.MustParse("3")
-	if got := usable([]catalog.InstanceType{kind("m5.large", spot("a", 1))}, wants(t, claim), nothingOut); len(got) != 0 {
+	if got := usableCandidates([]catalog.InstanceType{kind("m5.large", spot("a", 1))}, wants(t, claim), nothingOut); len(got) != 0 {
 		t.Error(words(got))
 	}
 }
@@ -246,7 +246,7 @@ func TestSixtyTypesAndThreeHundredOverrides(t *testing.T) {
 	if len(got.list) != 60 || got.list[59].it.Name != "m59.large" {
 		t.Errorf("%d types", len(got.list))
 	}
-	picks := got.place(subnets)
+	picks := got.joinSubnets(subnets)
 	seen := map[string]bool{}
 	for _, p := range picks {
 		seen[p.it.Name] = true

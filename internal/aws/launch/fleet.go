@@ -7,8 +7,8 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 )
 
-// fleet is the request for one instance; its token is set when it is sent (AWS provider 5.4).
-func fleet(o order, list []recipe) *ec2.CreateFleetInput {
+// fleetRequest is the request for one instance; its token is set when it is sent (AWS provider 5.4).
+func fleetRequest(o order, list []recipe) *ec2.CreateFleetInput {
 	tags := Tags(o.site.cluster, o.request.Class, o.request.Claim.Labels[karpv1.LabelNodePool])
 	input := &ec2.CreateFleetInput{
 		Type: ec2types.FleetTypeInstant,

@@ -102,7 +102,7 @@ func TestRequests(t *testing.T) {
 	for name, sc := range scenarios() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLab(t, sc.types...)
+			l := newFixture(t, sc.types...)
 			l.group, l.infos = sc.group, sc.infos
 			if sc.dns != "" {
 				l.dns = sc.dns
@@ -148,7 +148,7 @@ func TestTypesAreGroupedByTemplate(t *testing.T) {
 	t.Parallel()
 	large := kind("m5.xlarge", spot("a", 2))
 	large.Capacity = lanes().Capacity(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("16Gi"), corev1.ResourcePods: resource.MustParse("58")})
-	l := newLab(t, kind("m5.large", spot("a", 1), spot("b", 1)), kind("c5.large", spot("a", 1)), large)
+	l := newFixture(t, kind("m5.large", spot("a", 1), spot("b", 1)), kind("c5.large", spot("a", 1)), large)
 	ticket, err := l.prepareTicket(t.Context(), l.request(nodeClaim("x")), wants(t, nodeClaim("x")))
 	if err != nil {
 		t.Fatal(err)
@@ -161,7 +161,7 @@ func TestTypesAreGroupedByTemplate(t *testing.T) {
 // Reservations that expressions compute differ by type, and so do the templates.
 func TestExpressionsInTemplates(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, kind("m5.large", spot("a", 1)), kind("c5.large", spot("a", 1)))
+	l := newFixture(t, kind("m5.large", spot("a", 1)), kind("c5.large", spot("a", 1)))
 	l.o.Settings.NodeClassCEL = true
 	l.infos = map[string]ec2types.InstanceTypeInfo{
 		"m5.large": {VCpuInfo: &ec2types.VCpuInfo{DefaultVCpus: new(int32(2))}}, "c5.large": {VCpuInfo: &ec2types.VCpuInfo{DefaultVCpus: new(int32(4))}},

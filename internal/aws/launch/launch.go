@@ -221,7 +221,7 @@ func (l *Launcher) prepareTicket(ctx context.Context, r Request, w want) (*ticke
 	for _, s := range subnets {
 		t.subnets = append(t.subnets, s.id)
 	}
-	if err := l.completeTicket(ctx, t, c.place(subnets)); err != nil {
+	if err := l.completeTicket(ctx, t, c.joinSubnets(subnets)); err != nil {
 		l.releaseTicket(t, "")
 		return nil, err
 	}

@@ -26,9 +26,9 @@ import (
 )
 
 // inBubble runs a test with its own clock.
-func inBubble(t *testing.T, types []catalog.InstanceType, test func(l *lab)) {
+func inBubble(t *testing.T, types []catalog.InstanceType, test func(l *fixture)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { test(newLab(t, types...)) })
+	synctest.Test(t, func(t *testing.T) { test(newFixture(t, types...)) })
 }
 
 func twoZones() []catalog.InstanceType {
@@ -43,7 +43,7 @@ func series(c prometheus.Collector) int {
 
 func TestLaunch(t *testing.T) {
 	t.Parallel()
-	inBubble(t, twoZones(), func(l *lab) {
+	inBubble(t, twoZones(), func(l *fixture) {
 		t := l.t
 		got := l.must(l.request(nodeClaim("x")))
 		want := Result{ID: "i-1", Type: "m5.large", Zone: "a", ZoneID: "a-id", Subnet: "subnet-a", Image: "ami-amd64", CapacityType: "spot", Tenancy: "default"}
@@ -62,7 +62,7 @@ func TestLaunch(t *testing.T) {
 
 func TestReservedLaunch(t *testing.T) {
 	t.Parallel()
-	inBubble(t, []catalog.InstanceType{kind("m5.large", held("b", "cr-1", 2, 0))}, func(l *lab) {
+	inBubble(t, []catalog.InstanceType{kind("m5.large", held("b", "cr-1", 2, 0))}, func(l *fixture) {
 		t := l.t
 		got := l.must(l.request(nodeClaim("x")))
 		if got.Reservation != "cr-1" || got.ReservationType != "default" || got.Interruptible || got.CapacityType != "reserved" {
@@ -82,7 +82,7 @@ func TestS004_TheNextOfferingsAreTriedAtOnce(t *testing.T) {
 	for n := range 150 {
 		types = append(types, kind(fmt.Sprintf("m%d.large", n), spot("a", float64(n+1))))
 	}
-	inBubble(t, types, func(l *lab) {
+	inBubble(t, types, func(l *fixture) {
 		t := l.t
 		var times []time.Duration
 		start := time.Now()
@@ -119,7 +119,7 @@ func TestS004_TenRoundsAtMost(t *testing.T) {
 	for n := range 700 {
 		types = append(types, kind(fmt.Sprintf("m%d.large", n), spot("a", float64(n+1))))
 	}
-	inBubble(t, types, func(l *lab) {
+	inBubble(t, types, func(l *fixture) {
 		t := l.t
 		l.answer = func(_ int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
 			return l.serve(in, func(string, string) string { return "InsufficientInstanceCapacity" }), nil
@@ -139,7 +139,7 @@ func TestFallsBackToOnDemandAtOnce(t *testing.T) {
 	} {
 		t.Run(code, func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, twoZones(), func(l *lab) {
+			inBubble(t, twoZones(), func(l *fixture) {
 				t := l.t
 				l.answer = func(_ int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
 					return l.serve(in, func(string, string) string {
@@ -167,7 +167,7 @@ func TestFallsBackToOnDemandAtOnce(t *testing.T) {
 
 func TestFM_F05_SpotAloneAndNoRole(t *testing.T) {
 	t.Parallel()
-	inBubble(t, twoZones(), func(l *lab) {
+	inBubble(t, twoZones(), func(l *fixture) {
 		t := l.t
 		l.answer = func(_ int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
 			return l.serve(in, func(string, string) string { return "AuthFailure.ServiceLinkedRoleCreationNotPermitted" }), nil
@@ -183,7 +183,7 @@ func TestFM_F05_SpotAloneAndNoRole(t *testing.T) {
 // F06: a subnet without addresses is left for another one in the zone, then for another zone.
 func TestFM_F06_SubnetFull(t *testing.T) {
 	t.Parallel()
-	inBubble(t, twoZones(), func(l *lab) {
+	inBubble(t, twoZones(), func(l *fixture) {
 		t := l.t
 		l.free["subnet-a2"] = 50
 		l.answer = func(_ int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
@@ -220,7 +220,7 @@ func TestFM_F06_SubnetFull(t *testing.T) {
 
 func TestFM_F08_ReservationGone(t *testing.T) {
 	t.Parallel()
-	inBubble(t, []catalog.InstanceType{kind("m5.large", held("a", "cr-1", 5, 0), onDemand("a", 1))}, func(l *lab) {
+	inBubble(t, []catalog.InstanceType{kind("m5.large", held("a", "cr-1", 5, 0), onDemand("a", 1))}, func(l *fixture) {
 		t := l.t
 		l.answer = func(n int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
 			return l.serve(in, func(string, string) string {
@@ -241,7 +241,7 @@ func TestFM_F08_ReservationGone(t *testing.T) {
 
 func TestFM_F14_SpreadGroupFull(t *testing.T) {
 	t.Parallel()
-	inBubble(t, append(twoZones(), kind("c5.large", spot("a", 0.03))), func(l *lab) {
+	inBubble(t, append(twoZones(), kind("c5.large", spot("a", 0.03))), func(l *fixture) {
 		t := l.t
 		l.group = &discover.PlacementGroup{ID: "pg-1", Strategy: "spread"}
 		l.answer = func(n int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
@@ -283,7 +283,7 @@ func TestOtherErrors(t *testing.T) {
 		for _, whole := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, of the call %v", code, whole), func(t *testing.T) {
 				t.Parallel()
-				inBubble(t, twoZones(), func(l *lab) {
+				inBubble(t, twoZones(), func(l *fixture) {
 					t := l.t
 					l.answer = func(_ int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
 						if whole {
@@ -313,7 +313,7 @@ func TestOtherErrors(t *testing.T) {
 // Answers may leave out what they usually have.
 func TestAnswersWithHoles(t *testing.T) {
 	t.Parallel()
-	inBubble(t, twoZones(), func(l *lab) {
+	inBubble(t, twoZones(), func(l *fixture) {
 		t := l.t
 		l.answer = func(n int, _ *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
 			switch n {
@@ -356,7 +356,7 @@ func TestTags(t *testing.T) {
 
 func TestFM_A15_UserDataTooLong(t *testing.T) {
 	t.Parallel()
-	inBubble(t, twoZones(), func(l *lab) {
+	inBubble(t, twoZones(), func(l *fixture) {
 		t := l.t
 		r := l.request(nodeClaim("x"))
 		r.Class.Spec.UserData = new("#!/bin/sh\n" + strings.Repeat("#", 17000))
@@ -382,7 +382,7 @@ func TestOV_22_RequestsOfAddedResources(t *testing.T) {
 	}{"as much as there is": {"3", true}, "more": {"4", false}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLab(t, with, kind("c5.large", onDemand("a", 0.01)))
+			l := newFixture(t, with, kind("c5.large", onDemand("a", 0.01)))
 			claim := nodeClaim("x")
 			claim.Spec.Resources.Requests[device] = resource.MustParse(tc.asks)
 			r := l.request(claim)

@@ -26,7 +26,7 @@ func (t *ticket) fleetResults(answer *ec2.CreateFleetOutput, now time.Time) []Re
 		subnet := cmp.Or(value(at.SubnetId), value(i.SubnetId))
 		zone := cmp.Or(value(at.AvailabilityZone), value(i.AvailabilityZone), t.zoneOf(subnet))
 		kind := cmp.Or(string(at.InstanceType), string(i.InstanceType))
-		p := t.pick(kind, zone)
+		p := t.findPick(kind, zone)
 		one := Result{
 			Type: kind, Zone: zone, ZoneID: cmp.Or(value(i.AvailabilityZoneId), p.zoneID), Subnet: cmp.Or(subnet, p.subnet),
 			Image: cmp.Or(value(at.ImageId), t.imageOf(kind)), CapacityType: t.order.choice.capacityType, Tenancy: t.order.choice.tenancy,
@@ -58,8 +58,8 @@ func overrides(at *ec2types.LaunchTemplateAndOverridesResponse) ec2types.FleetLa
 	return *at.Overrides
 }
 
-// pick finds what was requested by type and zone; the zero pick if it was not.
-func (t *ticket) pick(instanceType, zone string) pick {
+// findPick finds what was requested by type and zone; the zero pick if it was not.
+func (t *ticket) findPick(instanceType, zone string) pick {
 	for _, r := range t.recipes {
 		for _, p := range r.picks {
 			if p.it.Name == instanceType && p.zone == zone {
@@ -109,7 +109,7 @@ func (l *Launcher) recordFleetErrors(t *ticket, list []ec2types.CreateFleetError
 		code, text := value(e.ErrorCode), value(e.ErrorMessage)
 		at := overrides(e.LaunchTemplateAndOverrides)
 		subnet := value(at.SubnetId)
-		p := t.pick(string(at.InstanceType), cmp.Or(value(at.AvailabilityZone), t.zoneOf(subnet)))
+		p := t.findPick(string(at.InstanceType), cmp.Or(value(at.AvailabilityZone), t.zoneOf(subnet)))
 		p.zone = cmp.Or(p.zone, value(at.AvailabilityZone), t.zoneOf(subnet))
 		reason, _ := awserr.LaunchReason(code, text)
 		l.o.Metrics.LaunchFailures.WithLabelValues(p.zone, p.zoneID, t.order.choice.capacityType, reason).Inc()

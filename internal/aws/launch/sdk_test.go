@@ -39,7 +39,7 @@ func (f *flaky) Do(r *http.Request) (*http.Response, error) {
 // A03: a retry of the SDK after a lost answer carries the same token, so EC2 launches once.
 func TestFM_A03_RetriesShareTheToken(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, twoZones()...)
+	l := newFixture(t, twoZones()...)
 	own, err := l.prepareTicket(t.Context(), l.request(nodeClaim("x")), wants(t, nodeClaim("x")))
 	if err != nil {
 		t.Fatal(err)

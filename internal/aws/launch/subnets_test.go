@@ -52,7 +52,7 @@ func TestAddresses(t *testing.T) {
 // F07: many launches at once spread over the subnets of a zone, and stop when the addresses end.
 func TestFM_F07_ManyLaunchesIntoSmallSubnets(t *testing.T) {
 	t.Parallel()
-	inBubble(t, []catalog.InstanceType{kind("m5.large", spot("a", 1), spot("b", 1))}, func(l *lab) {
+	inBubble(t, []catalog.InstanceType{kind("m5.large", spot("a", 1), spot("b", 1))}, func(l *fixture) {
 		t := l.t
 		l.free["subnet-a"], l.free["subnet-b"] = 20, 10
 		got := l.many(100)

@@ -44,9 +44,9 @@ type order struct {
 	site    site
 }
 
-// recipes divides picks by what their templates must differ in: image, kubelet settings of the type,
+// divideIntoRecipes divides picks by what their templates must differ in: image, kubelet settings of the type,
 // EFA interfaces and reservation. Picks keep their order.
-func recipes(o order, picks []pick) ([]recipe, error) {
+func divideIntoRecipes(o order, picks []pick) ([]recipe, error) {
 	images := discover.Choose(o.request.Class.Status.AMIs)
 	settings, _ := kubelet.Parse(kubelet.Of(o.request.Class, o.request.Claim.Spec.Kubelet)) // problems are for the class's conditions
 	type basis struct {
@@ -78,7 +78,7 @@ func recipes(o order, picks []pick) ([]recipe, error) {
 			list[n].picks = append(list[n].picks, p)
 			continue
 		}
-		made, err := o.recipe(b.image.ID, b.config, b.efas, p.reservation)
+		made, err := o.newRecipe(b.image.ID, b.config, b.efas, p.reservation)
 		if err != nil {
 			return nil, err
 		}
@@ -119,9 +119,9 @@ func (o order) efas(t *catalog.InstanceType) int {
 	return int(value(info.NetworkInfo.EfaInfo.MaximumEfaInterfaces))
 }
 
-// recipe writes one template. Its name is a hash of everything in it, so that the same input shares a
+// newRecipe writes one template. Its name is a hash of everything in it, so that the same input shares a
 // template and any change makes a new one.
-func (o order) recipe(image string, config kubelet.Config, efas int, reservation string) (recipe, error) {
+func (o order) newRecipe(image string, config kubelet.Config, efas int, reservation string) (recipe, error) {
 	text, err := boot(o.request, o.choice.capacityType, config, o.site)
 	if err != nil {
 		return recipe{}, invalid("", err)
@@ -131,7 +131,7 @@ func (o order) recipe(image string, config kubelet.Config, efas int, reservation
 	}
 	tags := Tags(o.site.cluster, o.request.Class, o.request.Claim.Labels[karpv1.LabelNodePool])
 	input := &ec2.CreateLaunchTemplateInput{
-		LaunchTemplateData: o.data(image, text, efas, reservation, tags),
+		LaunchTemplateData: o.templateData(image, text, efas, reservation, tags),
 		TagSpecifications:  tagged(tags, ec2types.ResourceTypeLaunchTemplate),
 	}
 	name, err := hashName(input, o.choice.capacityType)
@@ -151,8 +151,8 @@ func hashName(input *ec2.CreateLaunchTemplateInput, capacityType string) (string
 	return templatePrefix + strconv.FormatUint(binary.BigEndian.Uint64(sum[:8]), 10), nil
 }
 
-// data is the content of a template (AWS provider 5.3).
-func (o order) data(image, userData string, efas int, reservation string, tags map[string]string) *ec2types.RequestLaunchTemplateData {
+// templateData is the content of a template (AWS provider 5.3).
+func (o order) templateData(image, userData string, efas int, reservation string, tags map[string]string) *ec2types.RequestLaunchTemplateData {
 	class := o.request.Class
 	data := &ec2types.RequestLaunchTemplateData{
 		ImageId:                          &image,

@@ -15,7 +15,7 @@ import (
 
 func TestFM_A10_TemplateDeletedMeanwhile(t *testing.T) {
 	t.Parallel()
-	inBubble(t, twoZones(), func(l *lab) {
+	inBubble(t, twoZones(), func(l *fixture) {
 		t := l.t
 		l.must(l.request(nodeClaim("x")))
 		clear(l.templates)
@@ -39,7 +39,7 @@ func TestFM_A10_TemplateDeletedMeanwhile(t *testing.T) {
 
 func TestTemplatesExpire(t *testing.T) {
 	t.Parallel()
-	inBubble(t, twoZones(), func(l *lab) {
+	inBubble(t, twoZones(), func(l *fixture) {
 		t := l.t
 		l.templates["karpenter.k8s.aws/1"] = map[string]string{tagClusterName: "demo"}
 		l.templates["other"] = map[string]string{tagClusterName: "another"}
@@ -71,7 +71,7 @@ func TestTemplatesExpire(t *testing.T) {
 // Templates that expire are deleted in the order of their names: records of the requests can be compared.
 func TestTemplatesExpireInOrder(t *testing.T) {
 	t.Parallel()
-	inBubble(t, twoZones(), func(l *lab) {
+	inBubble(t, twoZones(), func(l *fixture) {
 		t := l.t
 		want := []string{"karpenter.k8s.aws/1", "karpenter.k8s.aws/2", "karpenter.k8s.aws/3", "karpenter.k8s.aws/4"}
 		for range 10 {
@@ -93,7 +93,7 @@ func TestTemplatesExpireInOrder(t *testing.T) {
 
 func TestForgetDeletesTheTemplatesOfAClass(t *testing.T) {
 	t.Parallel()
-	inBubble(t, twoZones(), func(l *lab) {
+	inBubble(t, twoZones(), func(l *fixture) {
 		t := l.t
 		l.must(l.request(nodeClaim("x")))
 		l.templates["other"] = map[string]string{tagClusterName: "demo", awsv1.LabelNodeClass: "another"}

@@ -45,12 +45,12 @@ func (l *Launcher) completeTicket(ctx context.Context, t *ticket, picks []pick) 
 		return noCapacityError("no subnet of the node class in the available zones has free addresses; add subnets to EC2NodeClass " + class.Name)
 	}
 	var err error
-	t.recipes, err = recipes(t.order, picks)
+	t.recipes, err = divideIntoRecipes(t.order, picks)
 	l.measureUserData(ctx, class, t.recipes, err)
 	if err != nil {
 		return err
 	}
-	t.input = fleet(t.order, t.recipes)
+	t.input = fleetRequest(t.order, t.recipes)
 	text, err := json.Marshal(t.input)
 	if err != nil {
 		return &cloud.Error{Kind: cloud.Invalid, Op: "write fleet request", Err: err}

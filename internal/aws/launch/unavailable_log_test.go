@@ -21,7 +21,7 @@ func TestTrust_B09_UnavailableTypesAreLoggedAtTheDefaultLevel(t *testing.T) {
 	for n := range 150 {
 		types = append(types, kind(fmt.Sprintf("m%d.large", n), spot("a", float64(n+1))))
 	}
-	inBubble(t, types, func(l *lab) {
+	inBubble(t, types, func(l *fixture) {
 		t := l.t
 		l.answer = func(n int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
 			return l.serve(in, func(string, string) string {

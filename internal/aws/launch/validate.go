@@ -49,7 +49,7 @@ func (l *Launcher) Validate(ctx context.Context, class *awsv1.EC2NodeClass) (rea
 	}
 	defer release()
 	once := func(o *ec2.Options) { o.Retryer = aws.NopRetryer{} }
-	request := fleet(trial.order, []recipe{trial.recipe})
+	request := fleetRequest(trial.order, []recipe{trial.recipe})
 	request.DryRun = new(true)
 	if _, err = l.o.EC2.CreateFleet(ctx, request, once); err != nil {
 		if reason, message, retry, err := dryRunVerdict(class, reasonFleetDenied, "ec2:CreateFleet", err); reason != "" || err != nil {
@@ -165,7 +165,7 @@ func (l *Launcher) newTrialLaunch(ctx context.Context, class *awsv1.EC2NodeClass
 	if len(picks) == 0 {
 		return trialLaunch{}, fmt.Errorf("EC2NodeClass %s has no subnets yet", class.Name)
 	}
-	list, err := recipes(o, picks)
+	list, err := divideIntoRecipes(o, picks)
 	l.measureUserData(ctx, class, list, err)
 	if err != nil {
 		return trialLaunch{}, err
@@ -211,7 +211,7 @@ func sampleType(class *awsv1.EC2NodeClass, types []catalog.InstanceType, pools [
 	}
 	for _, list := range [][]*catalog.InstanceType{ofPools, common, others} {
 		slices.SortStableFunc(list, func(a, b *catalog.InstanceType) int {
-			return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Name, b.Name))
+			return cmp.Or(cmp.Compare(typeRank(a), typeRank(b)), cmp.Compare(a.Name, b.Name))
 		})
 		if len(list) > 0 {
 			return list[0], tenancy, true
@@ -220,8 +220,8 @@ func sampleType(class *awsv1.EC2NodeClass, types []catalog.InstanceType, pools [
 	return nil, "", false
 }
 
-// rank puts types with an ordinary image first, and among those what is common.
-func rank(t *catalog.InstanceType) int {
+// typeRank puts types with an ordinary image first, and among those what is common.
+func typeRank(t *catalog.InstanceType) int {
 	switch {
 	case hasSpecialHardware(t):
 		return 2

@@ -51,7 +51,7 @@ func TestValidate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLab(t, twoZones()...)
+			l := newFixture(t, twoZones()...)
 			l.dryRun = tc.dryRun
 			class := nodeClass()
 			if tc.class != nil {
@@ -67,7 +67,7 @@ func TestValidate(t *testing.T) {
 
 func TestDryRunsCanBeTurnedOff(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, twoZones()...)
+	l := newFixture(t, twoZones()...)
 	l.o.Settings.DryRunDisabled = true
 	l.dryRun = func(action, _ string) error {
 		t.Errorf("%s was called", action)
@@ -81,7 +81,7 @@ func TestDryRunsCanBeTurnedOff(t *testing.T) {
 // The dry run carries the tags that permissions require, and the pool's name.
 func TestTrial(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, twoZones()...)
+	l := newFixture(t, twoZones()...)
 	l.o.Pools = func(context.Context, *awsv1.EC2NodeClass) ([]karpv1.NodePool, error) {
 		var pool karpv1.NodePool
 		pool.Name = "web"
@@ -91,7 +91,7 @@ func TestTrial(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "dry-run", map[string]any{"fleet": fleet(trial.order, []recipe{trial.recipe}), "run": trial.run("subnet-a")})
+	golden(t, "dry-run", map[string]any{"fleet": fleetRequest(trial.order, []recipe{trial.recipe}), "run": trial.run("subnet-a")})
 }
 
 func TestSampleType(t *testing.T) {

@@ -83,7 +83,7 @@ func decideDeletion(f Facts) Step {
 	case len(f.Claims) > 0:
 		step.Events = []event.Event{{
 			Reason: event.WaitingOnNodeClaimTermination,
-			Text:   "The class is being deleted and waits for the NodeClaims that use it: " + listed(f.Claims, namedClaims),
+			Text:   "The class is being deleted and waits for the NodeClaims that use it: " + listFirst(f.Claims, namedClaims),
 		}}
 		step.After = deletionAgain
 	default:
@@ -92,8 +92,8 @@ func decideDeletion(f Facts) Step {
 	return step
 }
 
-// listed names the first of some names and counts the rest.
-func listed(names []string, most int) string {
+// listFirst names the first of some names and counts the rest.
+func listFirst(names []string, most int) string {
 	if len(names) <= most {
 		return strings.Join(names, ", ")
 	}

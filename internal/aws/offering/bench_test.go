@@ -18,7 +18,7 @@ func sevenHundred(tb testing.TB) []ec2types.InstanceTypeInfo {
 func BenchmarkTypes(b *testing.B) {
 	c := class(awsv1.FamilyAL2023, withKubelet(`{"maxPods":110,"kubeReserved":{"cpu":"100m","memory":"300Mi"}}`))
 	b.Run("unchanged", func(b *testing.B) {
-		l := newLab(b, nil, sevenHundred(b)...)
+		l := newFixture(b, nil, sevenHundred(b)...)
 		l.types(b, c)
 		b.ReportAllocs()
 		for b.Loop() {
@@ -26,7 +26,7 @@ func BenchmarkTypes(b *testing.B) {
 		}
 	})
 	b.Run("one offering out", func(b *testing.B) {
-		l := newLab(b, nil, sevenHundred(b)...)
+		l := newFixture(b, nil, sevenHundred(b)...)
 		l.types(b, c)
 		b.ReportAllocs()
 		for b.Loop() {
@@ -35,7 +35,7 @@ func BenchmarkTypes(b *testing.B) {
 		}
 	})
 	b.Run("all prices new", func(b *testing.B) {
-		l := newLab(b, nil, sevenHundred(b)...)
+		l := newFixture(b, nil, sevenHundred(b)...)
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
 			l.prices.version++
@@ -47,7 +47,7 @@ func BenchmarkTypes(b *testing.B) {
 		}
 	})
 	b.Run("new class", func(b *testing.B) {
-		l := newLab(b, nil, sevenHundred(b)...)
+		l := newFixture(b, nil, sevenHundred(b)...)
 		l.types(b, c)
 		b.ReportAllocs()
 		for b.Loop() {
@@ -56,7 +56,7 @@ func BenchmarkTypes(b *testing.B) {
 		}
 	})
 	b.Run("new catalogue", func(b *testing.B) {
-		l := newLab(b, nil, sevenHundred(b)...)
+		l := newFixture(b, nil, sevenHundred(b)...)
 		b.ReportAllocs()
 		for b.Loop() {
 			clear(l.shapes)
@@ -71,7 +71,7 @@ func BenchmarkMemory(b *testing.B) {
 	infos := sevenHundred(b)
 	for b.Loop() {
 		before := heap()
-		l := newLab(b, nil, infos...)
+		l := newFixture(b, nil, infos...)
 		l.types(b, class(awsv1.FamilyAL2023))
 		first := heap()
 		l.types(b, class(awsv1.FamilyBottlerocket))

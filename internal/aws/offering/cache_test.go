@@ -21,7 +21,7 @@ func TestCachedListsAreRight(t *testing.T) {
 	infos := allTypes(t)[:8] // a1.large among them
 	infos = append(infos, described(t, "m5.large", nil), described(t, "m5.xlarge", nil))
 	rapid.Check(t, func(r *rapid.T) {
-		l := newLab(t, nil, infos...)
+		l := newFixture(t, nil, infos...)
 		c := class(awsv1.FamilyAL2023, reserve)
 		pick := func(name string, list ...string) string { return rapid.SampledFrom(list).Draw(r, name) }
 		kind := func() string { return pick("type", "m5.large", "m5.xlarge", "a1.large") }
@@ -65,7 +65,7 @@ func TestCachedListsAreRight(t *testing.T) {
 // A plan that is being made keeps its list, whatever happens meanwhile; for the race detector.
 func TestConcurrentUse(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, nil, allTypes(t)[:60]...)
+	l := newFixture(t, nil, allTypes(t)[:60]...)
 	var group sync.WaitGroup
 	for range 4 {
 		group.Go(func() {

@@ -135,7 +135,7 @@ func TestSizes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLab(t, tc.options, allTypes(t)...)
+			l := newFixture(t, tc.options, allTypes(t)...)
 			got := l.one(t, tc.class, tc.on)
 			if diff := cmp.Diff(tc.wantCapacity, l.Lanes().Format(got.Capacity)); diff != "" {
 				t.Errorf("capacity (-want +got):\n%s", diff)
@@ -152,7 +152,7 @@ func raid0(c *awsv1.EC2NodeClass) { c.Spec.InstanceStorePolicy = new("RAID0") }
 // CV-06: the kubelet block of a v1beta1 pool replaces the class's.
 func TestKubeletOverride(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, nil, allTypes(t)...)
+	l := newFixture(t, nil, allTypes(t)...)
 	c := class(awsv1.FamilyAL2023, withKubelet(`{"maxPods":20,"systemReserved":{"cpu":"1"}}`))
 	own := l.one(t, c, "m5.large")
 	list, err := l.Types(c, &runtime.RawExtension{Raw: []byte(`{"maxPods":7}`)})
@@ -172,7 +172,7 @@ func TestKubeletOverride(t *testing.T) {
 // S-025, B13: pods per node follow the interfaces of the default card, for all types as documented.
 func TestFM_B13_DensityOfAllTypes(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, nil, allTypes(t)...)
+	l := newFixture(t, nil, allTypes(t)...)
 	documented := map[string]int64{}
 	cards := map[string]bool{} // the list gives the interfaces of all cards together
 	for line := range strings.Lines(typeLines) {
@@ -199,7 +199,7 @@ func TestFM_B13_DensityOfAllTypes(t *testing.T) {
 // Only the default card counts: EC2 gives p4d 60 interfaces on four cards.
 func TestDensityOfSeveralCards(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, nil, p4d())
+	l := newFixture(t, nil, p4d())
 	if got := l.one(t, class(awsv1.FamilyAL2023), "p4d.24xlarge").Capacity.At(resources.Pods); got != 737 {
 		t.Errorf("%d pods, want 737", got)
 	}
@@ -254,7 +254,7 @@ func TestEphemeralStorage(t *testing.T) {
 // For every type and family, allocatable is between nothing and the capacity.
 func TestAllocatableWithinCapacity(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, nil, allTypes(t)...)
+	l := newFixture(t, nil, allTypes(t)...)
 	for _, family := range []awsv1.AMIFamily{awsv1.FamilyAL2, awsv1.FamilyAL2023, awsv1.FamilyBottlerocket, awsv1.FamilyCustom, awsv1.FamilyWindows2022} {
 		for _, document := range []string{`{}`, `{"maxPods":1000,"systemReserved":{"memory":"1Ti","cpu":"500"}}`, `{"evictionHard":{"memory.available":"99%","nodefs.available":"99%"}}`} {
 			for _, it := range l.types(t, class(family, withKubelet(document))) {
@@ -272,7 +272,7 @@ func TestAllocatableWithinCapacity(t *testing.T) {
 
 func TestResources(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, nil, p4d())
+	l := newFixture(t, nil, p4d())
 	it := l.one(t, class(awsv1.FamilyAL2023), "p4d.24xlarge")
 	for efa, want := range map[bool]int64{true: 4, false: 0} {
 		capacity, allocatable := Resources(it, l.Lanes(), efa)
@@ -289,7 +289,7 @@ func TestResources(t *testing.T) {
 // B14: what nodes report replaces the estimate, the smallest wins, for sixty days.
 func TestFM_B14_ObservedMemory(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, nil, allTypes(t)...)
+	l := newFixture(t, nil, allTypes(t)...)
 	c := class(awsv1.FamilyAL2023)
 	memory := func(c *awsv1.EC2NodeClass) string {
 		return resource.NewQuantity(l.one(t, c, "m5.large").Capacity.At(resources.Memory), resource.BinarySI).String()
@@ -338,7 +338,7 @@ func p4d() ec2types.InstanceTypeInfo {
 // Numbers that no machine has must not wrap around.
 func TestAbsurdMachines(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, nil, ec2types.InstanceTypeInfo{
+	l := newFixture(t, nil, ec2types.InstanceTypeInfo{
 		InstanceType: "odd", ProcessorInfo: &ec2types.ProcessorInfo{SupportedArchitectures: []ec2types.ArchitectureType{"i386", "arm64"}},
 		VCpuInfo: &ec2types.VCpuInfo{DefaultVCpus: new(int32(math.MaxInt32))}, NetworkInfo: &ec2types.NetworkInfo{},
 	})
@@ -352,7 +352,7 @@ func TestAbsurdMachines(t *testing.T) {
 // Other devices are another measure; more than the class says is not believed.
 func TestTrust_A15_ObservedStorage(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, nil, allTypes(t)...)
+	l := newFixture(t, nil, allTypes(t)...)
 	c := class(awsv1.FamilyAL2023)
 	storage := func(c *awsv1.EC2NodeClass, name string) string {
 		return resource.NewQuantity(l.one(t, c, name).Capacity.At(resources.EphemeralStorage), resource.BinarySI).String()

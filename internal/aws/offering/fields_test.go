@@ -77,7 +77,7 @@ func TestFieldsOutsideTheDigestDoNotMatter(t *testing.T) {
 	t.Parallel()
 	big := p4d() // one that both samples can launch
 	big.ProcessorInfo.SupportedFeatures = []ec2types.SupportedAdditionalProcessorFeature{ec2types.SupportedAdditionalProcessorFeatureNestedVirtualization}
-	l := newLab(t, nil, described(t, "m5.large", nil), described(t, "m6g.large", nil), described(t, "g5.xlarge", nil), big)
+	l := newFixture(t, nil, described(t, "m5.large", nil), described(t, "m6g.large", nil), described(t, "g5.xlarge", nil), big)
 	l.group = discover.PlacementGroup{ID: "pg-1", Strategy: "partition", Partitions: 2}
 	changes, err := classes.Changes()
 	if err != nil {

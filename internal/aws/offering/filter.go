@@ -24,9 +24,9 @@ func newFitter(class *awsv1.EC2NodeClass, group discover.PlacementGroup) *fitter
 	return &fitter{class: class, family: ami.Of(class.Family()), group: group, images: discover.Choose(class.Status.AMIs)}
 }
 
-// objection returns why the class cannot launch the machine: no image runs on it, or the class requires something
+// whyUnsuited returns why the class cannot launch the machine: no image runs on it, or the class requires something
 // that it lacks (EC2NodeClass 13). Empty: it can.
-func (f *fitter) objection(m *machine, labels reqs.Set) string {
+func (f *fitter) whyUnsuited(m *machine, labels reqs.Set) string {
 	spec := &f.class.Spec
 	switch {
 	case spec.ConnectionTracking != nil && m.info.Hypervisor != ec2types.InstanceTypeHypervisorNitro:
@@ -35,7 +35,7 @@ func (f *fitter) objection(m *machine, labels reqs.Set) string {
 		return "it does not support spec.cpuOptions.nestedVirtualization"
 	case !m.canWear(spec.NetworkInterfaces):
 		return "it cannot have spec.networkInterfaces"
-	case spec.PlacementGroupSelector != nil && !m.joins(f.group.Strategy): // of no strategy until it is found
+	case spec.PlacementGroupSelector != nil && !m.fitsPlacementGroup(f.group.Strategy): // of no strategy until it is found
 		return "the placement group does not take it, or is not found yet"
 	case slices.Contains(f.family.NotOn, m.family()):
 		return f.family.Name + " does not run on " + m.family()
@@ -56,8 +56,8 @@ func (m *machine) nestedVirtualization() bool {
 		slices.Contains(m.info.ProcessorInfo.SupportedFeatures, ec2types.SupportedAdditionalProcessorFeatureNestedVirtualization)
 }
 
-// joins reports whether a placement group of this strategy takes the machine.
-func (m *machine) joins(strategy string) bool {
+// fitsPlacementGroup reports whether a placement group of this strategy takes the machine.
+func (m *machine) fitsPlacementGroup(strategy string) bool {
 	return m.info.PlacementGroupInfo != nil &&
 		slices.Contains(m.info.PlacementGroupInfo.SupportedStrategies, ec2types.PlacementGroupStrategy(strategy))
 }

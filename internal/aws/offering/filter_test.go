@@ -80,7 +80,7 @@ func TestClassFilters(t *testing.T) {
 				tc.change(c)
 			}
 			available := false
-			for _, o := range newLab(t, nil, tc.on).types(t, c)[0].Offerings {
+			for _, o := range newFixture(t, nil, tc.on).types(t, c)[0].Offerings {
 				available = available || o.Available
 			}
 			if available != tc.want {

@@ -18,7 +18,7 @@ import (
 // E10: a listing that fails leaves the last one.
 func TestFM_E10_RefreshFails(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, nil, allTypes(t)...)
+	l := newFixture(t, nil, allTypes(t)...)
 	before := l.types(t, class(awsv1.FamilyAL2023))
 	l.ec2.err = errors.New("throttled")
 	if err := l.Refresh(t.Context()); err == nil || !strings.Contains(err.Error(), "instance type") {
@@ -38,7 +38,7 @@ func TestFM_E11_EmptyListing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLab(t, nil, allTypes(t)...)
+			l := newFixture(t, nil, allTypes(t)...)
 			empty(l.ec2)
 			if err := l.Refresh(t.Context()); err == nil {
 				t.Error("Refresh() succeeded")
@@ -52,7 +52,7 @@ func TestFM_E11_EmptyListing(t *testing.T) {
 
 func TestListingErrors(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, nil, allTypes(t)...)
+	l := newFixture(t, nil, allTypes(t)...)
 	empty := New(l.options)
 	for name, list := range map[string]func() error{
 		"before the first refresh": func() error { _, err := empty.Types(class(awsv1.FamilyAL2023), nil); return err },
@@ -70,7 +70,7 @@ func TestListingErrors(t *testing.T) {
 // The same answer of EC2 keeps lists; another one replaces them.
 func TestRefreshKeepsWhatDidNotChange(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, nil, allTypes(t)...)
+	l := newFixture(t, nil, allTypes(t)...)
 	c := class(awsv1.FamilyAL2023)
 	before := l.types(t, c)
 	l.ec2.infos = allTypes(t)
@@ -115,7 +115,7 @@ func (a *askedEC2) DescribeInstanceTypeOfferings(ctx context.Context, in *ec2.De
 func TestQuestions(t *testing.T) {
 	t.Parallel()
 	asked := &askedEC2{fakeEC2: fakeEC2{infos: allTypes(t)}}
-	newLab(t, func(o *Options) { o.EC2 = asked })
+	newFixture(t, func(o *Options) { o.EC2 = asked })
 	filters := map[string]string{}
 	for _, f := range asked.types.Filters {
 		filters[*f.Name] = strings.Join(f.Values, ",")

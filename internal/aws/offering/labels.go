@@ -54,7 +54,7 @@ func (l *labeller) labels(m *machine, a appearance) reqs.Set {
 	count(awsv1.LabelInstanceCPU, m.vcpus)
 	count(awsv1.LabelInstanceMemory, m.memoryMiB)
 	if p := m.info.ProcessorInfo; p != nil {
-		if maker := kebab(text(p.Manufacturer)); maker != "" {
+		if maker := toLabelValue(text(p.Manufacturer)); maker != "" {
 			put(awsv1.LabelInstanceCPUManufacturer, maker)
 		}
 		if p.SustainedClockSpeedInGhz != nil {
@@ -69,7 +69,7 @@ func (l *labeller) labels(m *machine, a appearance) reqs.Set {
 		count(awsv1.LabelInstanceLocalNVMe, *s.TotalSizeInGB)
 	}
 	put(awsv1.LabelInstanceHypervisor, string(m.info.Hypervisor))
-	put(awsv1.LabelInstanceEncryptionInTransit, strconv.FormatBool(m.info.NetworkInfo != nil && yes(m.info.NetworkInfo.EncryptionInTransitSupported)))
+	put(awsv1.LabelInstanceEncryptionInTransit, strconv.FormatBool(m.info.NetworkInfo != nil && isTrue(m.info.NetworkInfo.EncryptionInTransitSupported)))
 	if m.info.NitroEnclavesSupport == ec2types.NitroEnclavesSupportSupported {
 		put(awsv1.LabelNitroSandbox, "true")
 	}
@@ -123,27 +123,27 @@ func (l *labeller) name(m *machine, put func(key, value string)) {
 func (m *machine) devices(put func(key, value string), count func(key string, n int64)) {
 	if gpus := m.info.GpuInfo; gpus != nil && len(gpus.Gpus) == 1 {
 		gpu := gpus.Gpus[0]
-		put(awsv1.LabelInstanceGPUName, kebab(text(gpu.Name)))
-		put(awsv1.LabelInstanceGPUManufacturer, kebab(text(gpu.Manufacturer)))
+		put(awsv1.LabelInstanceGPUName, toLabelValue(text(gpu.Name)))
+		put(awsv1.LabelInstanceGPUManufacturer, toLabelValue(text(gpu.Manufacturer)))
 		count(awsv1.LabelInstanceGPUCount, number(gpu.Count))
 		if gpu.MemoryInfo != nil {
 			count(awsv1.LabelInstanceGPUMemory, number(gpu.MemoryInfo.SizeInMiB))
 		}
 	}
 	if a := m.info.InferenceAcceleratorInfo; a != nil && len(a.Accelerators) == 1 {
-		put(awsv1.LabelInstanceAcceleratorName, kebab(text(a.Accelerators[0].Name)))
-		put(awsv1.LabelInstanceAcceleratorMaker, kebab(text(a.Accelerators[0].Manufacturer)))
+		put(awsv1.LabelInstanceAcceleratorName, toLabelValue(text(a.Accelerators[0].Name)))
+		put(awsv1.LabelInstanceAcceleratorMaker, toLabelValue(text(a.Accelerators[0].Manufacturer)))
 		count(awsv1.LabelInstanceAcceleratorCount, number(a.Accelerators[0].Count))
 		return
 	}
 	if n := m.info.NeuronInfo; n != nil && len(n.NeuronDevices) == 1 {
-		put(awsv1.LabelInstanceAcceleratorName, kebab(text(n.NeuronDevices[0].Name)))
+		put(awsv1.LabelInstanceAcceleratorName, toLabelValue(text(n.NeuronDevices[0].Name)))
 		put(awsv1.LabelInstanceAcceleratorMaker, "aws")
 		count(awsv1.LabelInstanceAcceleratorCount, number(n.NeuronDevices[0].Count))
 	}
 }
 
-// kebab makes a name a label value: lower case, dashes for spaces.
-func kebab(name string) string {
+// toLabelValue makes a name a label value: lower case, dashes for spaces.
+func toLabelValue(name string) string {
 	return strings.ReplaceAll(strings.ToLower(strings.TrimSpace(name)), " ", "-")
 }

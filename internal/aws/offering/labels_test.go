@@ -136,7 +136,7 @@ func TestLabels(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLab(t, nil, tc.info)
+			l := newFixture(t, nil, tc.info)
 			labels := l.types(t, class(awsv1.FamilyAL2023))[0].Labels
 			if diff := cmp.Diff(strings.Fields(tc.want), present(labels)); diff != "" {
 				t.Errorf("labels (-want +got):\n%s", diff)
@@ -193,7 +193,7 @@ func TestGenerationOfAllTypes(t *testing.T) {
 
 func TestLabelsOfWindowsAndGroups(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, nil, allTypes(t)...)
+	l := newFixture(t, nil, allTypes(t)...)
 	values := func(c *awsv1.EC2NodeClass, on, key string) string {
 		r, defined := l.one(t, c, on).Labels[key]
 		if !defined {

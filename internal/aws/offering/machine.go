@@ -127,4 +127,4 @@ func text(s *string) string {
 	return *s
 }
 
-func yes(b *bool) bool { return b != nil && *b }
+func isTrue(b *bool) bool { return b != nil && *b }

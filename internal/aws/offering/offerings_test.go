@@ -33,7 +33,7 @@ func sold(t *catalog.InstanceType) []string {
 	return list
 }
 
-func (l *lab) want(t *testing.T, c *awsv1.EC2NodeClass, when string, want ...string) {
+func (l *fixture) want(t *testing.T, c *awsv1.EC2NodeClass, when string, want ...string) {
 	t.Helper()
 	if diff := cmp.Diff(want, sold(l.one(t, c, "m5.large"))); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", when, diff)
@@ -45,52 +45,52 @@ func TestOfferings(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		class *awsv1.EC2NodeClass
-		world func(*lab)
+		world func(*fixture)
 		want  []string
 	}{
 		"all there": {
 			want: []string{"a on-demand 1", "a spot 0.3", "b on-demand 1", "b spot 0.3", "-c on-demand 1", "-c spot 0.3"},
 		},
 		"F01 one offering out": {
-			world: func(l *lab) { l.unavailable.Mark("spot", "m5.large", "us-east-1b", Group{}, "ICE") },
+			world: func(l *fixture) { l.unavailable.Mark("spot", "m5.large", "us-east-1b", Group{}, "ICE") },
 			want:  []string{"a on-demand 1", "a spot 0.3", "b on-demand 1", "-b spot 0.3", "-c on-demand 1", "-c spot 0.3"},
 		},
 		"F04 another type out": {
-			world: func(l *lab) { l.unavailable.Mark("spot", "m5.xlarge", "us-east-1b", Group{}, "ICE") },
+			world: func(l *fixture) { l.unavailable.Mark("spot", "m5.xlarge", "us-east-1b", Group{}, "ICE") },
 			want:  []string{"a on-demand 1", "a spot 0.3", "b on-demand 1", "b spot 0.3", "-c on-demand 1", "-c spot 0.3"},
 		},
 		"F03, F05 no spot at all": {
-			world: func(l *lab) { l.unavailable.MarkCapacityType("spot", "MaxSpotInstanceCountExceeded") },
+			world: func(l *fixture) { l.unavailable.MarkCapacityType("spot", "MaxSpotInstanceCountExceeded") },
 			want:  []string{"a on-demand 1", "-a spot 0.3", "b on-demand 1", "-b spot 0.3", "-c on-demand 1", "-c spot 0.3"},
 		},
 		"F06 the only subnet of a zone is full": {
-			world: func(l *lab) { l.unavailable.MarkSubnet("subnet-a", "full") },
+			world: func(l *fixture) { l.unavailable.MarkSubnet("subnet-a", "full") },
 			want:  []string{"-a on-demand 1", "-a spot 0.3", "b on-demand 1", "b spot 0.3", "-c on-demand 1", "-c spot 0.3"},
 		},
 		"F06 one of two subnets of a zone is full": {
 			class: class(awsv1.FamilyAL2023, func(c *awsv1.EC2NodeClass) {
 				c.Status.Subnets = append(c.Status.Subnets, awsv1.Subnet{ID: "subnet-a2", Zone: "us-east-1a", ZoneID: "use1-az1"})
 			}),
-			world: func(l *lab) { l.unavailable.MarkSubnet("subnet-a", "full") },
+			world: func(l *fixture) { l.unavailable.MarkSubnet("subnet-a", "full") },
 			want:  []string{"a on-demand 1", "a spot 0.3", "b on-demand 1", "b spot 0.3", "-c on-demand 1", "-c spot 0.3"},
 		},
 		"P02 no on-demand price": {
-			world: func(l *lab) { l.prices.onDemand = map[string]float64{"m5.large": 0} },
+			world: func(l *fixture) { l.prices.onDemand = map[string]float64{"m5.large": 0} },
 			want:  []string{"-a on-demand 0", "a spot 0.3", "-b on-demand 0", "b spot 0.3", "-c on-demand 0", "-c spot 0.3"},
 		},
 		"P02 no spot price in one zone": {
-			world: func(l *lab) { l.prices.spot = map[string]float64{"m5.large/us-east-1a": 0} },
+			world: func(l *fixture) { l.prices.spot = map[string]float64{"m5.large/us-east-1a": 0} },
 			want:  []string{"a on-demand 1", "-a spot 0", "b on-demand 1", "b spot 0.3", "-c on-demand 1", "-c spot 0.3"},
 		},
 		"a NodeOverlay prices what has no price": {
-			world: func(l *lab) {
+			world: func(l *fixture) {
 				l.prices.onDemand, l.prices.spot = map[string]float64{"m5.large": 0}, map[string]float64{"m5.large/us-east-1a": 0}
 				l.overlay, l.overlays = map[string]float64{"m5.large": 7, "m5.xlarge": 8}, 1
 			},
 			want: []string{"a on-demand 7", "a spot 7", "b on-demand 7", "b spot 0.3", "-c on-demand 7", "-c spot 0.3"},
 		},
 		"E19 a zone is shifted away": {
-			world: func(l *lab) { l.shifted["use1-az2"] = true },
+			world: func(l *fixture) { l.shifted["use1-az2"] = true },
 			want:  []string{"a on-demand 1", "a spot 0.3", "-b on-demand 1", "-b spot 0.3", "-c on-demand 1", "-c spot 0.3"},
 		},
 		"no image fits": {
@@ -104,7 +104,7 @@ func TestOfferings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLab(t, func(o *Options) { o.Settings.Gates.NodeClassCEL = true }, allTypes(t)...)
+			l := newFixture(t, func(o *Options) { o.Settings.Gates.NodeClassCEL = true }, allTypes(t)...)
 			if tc.world != nil {
 				tc.world(l)
 			}
@@ -120,7 +120,7 @@ func TestOfferings(t *testing.T) {
 func TestOfferingsFollowWhatEC2Offers(t *testing.T) {
 	t.Parallel()
 	infos := allTypes(t)
-	l := newLab(t, nil, infos...)
+	l := newFixture(t, nil, infos...)
 	l.ec2.offered = map[string][]string{"us-east-1a": {"m5.large"}, "us-east-1c": {"m5.large"}}
 	if err := l.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
@@ -135,7 +135,7 @@ func TestOfferingsFollowWhatEC2Offers(t *testing.T) {
 // F01: three minutes, then it is tried again; the same list while nothing changes.
 func TestFM_F01_MarksExpire(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, nil, allTypes(t)...)
+	l := newFixture(t, nil, allTypes(t)...)
 	c := class(awsv1.FamilyAL2023)
 	first := l.types(t, c)
 	l.unavailable.Mark("spot", "m5.large", "us-east-1a", Group{}, "ICE")
@@ -172,7 +172,7 @@ func TestReservedOfferings(t *testing.T) {
 	t.Parallel()
 	rest := []string{"a on-demand 1", "a spot 0.3", "b on-demand 1", "b spot 0.3", "-c on-demand 1", "-c spot 0.3"}
 	c := class(awsv1.FamilyAL2023, reserve)
-	l := newLab(t, nil, allTypes(t)...)
+	l := newFixture(t, nil, allTypes(t)...)
 	l.reservations.Set("cr-1", 2, l.clock)
 	l.want(t, c, "two free", append([]string{"a reserved 1e-07 cr-1×2", "-b reserved 1e-07 cr-2×0"}, rest...)...)
 	l.reservations.Took("cr-1", "claim")
@@ -194,7 +194,7 @@ func TestReservedOfferings(t *testing.T) {
 func TestReservedLabels(t *testing.T) {
 	t.Parallel()
 	c := class(awsv1.FamilyAL2023, reserve)
-	l := newLab(t, nil, allTypes(t)...)
+	l := newFixture(t, nil, allTypes(t)...)
 	it := l.one(t, c, "m5.large")
 	want := map[string]string{
 		awsv1.LabelZoneID: "use1-az2", awsv1.LabelCapacityReservationID: "cr-2",
@@ -212,7 +212,7 @@ func TestReservedLabels(t *testing.T) {
 	if r := l.one(t, class(awsv1.FamilyAL2023), "m5.large").Labels[awsv1.LabelCapacityReservationID]; !r.Empty() {
 		t.Error("the labels of another class were changed")
 	}
-	off := newLab(t, func(o *Options) { o.Reserved = false }, allTypes(t)...)
+	off := newFixture(t, func(o *Options) { o.Reserved = false }, allTypes(t)...)
 	for _, o := range off.one(t, c, "m5.large").Offerings {
 		if o.CapacityType == karpv1.CapacityTypeReserved {
 			t.Errorf("gate ReservedCapacity is off, yet there is %v", o)
@@ -223,7 +223,7 @@ func TestReservedLabels(t *testing.T) {
 // Partition groups multiply offerings; marks are for a partition, a group, or everyone (17, 5.6).
 func TestPlacementGroups(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, nil, allTypes(t)...)
+	l := newFixture(t, nil, allTypes(t)...)
 	c := class(awsv1.FamilyAL2023, func(c *awsv1.EC2NodeClass) {
 		c.Spec.PlacementGroupSelector = &awsv1.PlacementGroupSelector{Name: "g"}
 		c.Status.Subnets = c.Status.Subnets[:1]
@@ -262,7 +262,7 @@ func TestPlacementGroups(t *testing.T) {
 // Pools that share a class share the list; two classes that mean the same do, too.
 func TestListsAreShared(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, nil, allTypes(t)...)
+	l := newFixture(t, nil, allTypes(t)...)
 	one := l.types(t, class(awsv1.FamilyAL2023))
 	same := l.types(t, class(awsv1.FamilyAL2023, func(c *awsv1.EC2NodeClass) { c.Name, c.Generation = "other", 7 }))
 	if &one[0] != &same[0] {

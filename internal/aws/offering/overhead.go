@@ -34,14 +34,14 @@ func (s *sizer) overhead(m *machine, capacity resources.Vec, own *reserved) reso
 	}
 	var total [resources.EphemeralStorage + 1]int64
 	for lane := range total {
-		if n, set := own.kube.at(lane); set {
+		if n, set := own.kube.amountAt(lane); set {
 			kube[lane] = n
 		}
-		system, _ := own.system.at(lane)
+		system, _ := own.system.amountAt(lane)
 		total[lane] = kube[lane] + system
 	}
-	total[resources.Memory] += own.memory.or(evictionMemory, capacity.At(resources.Memory))
-	total[resources.EphemeralStorage] += own.storage.or((storage+defaultStorageTent-1)/defaultStorageTent, storage)
+	total[resources.Memory] += own.memory.orDefault(evictionMemory, capacity.At(resources.Memory))
+	total[resources.EphemeralStorage] += own.storage.orDefault((storage+defaultStorageTent-1)/defaultStorageTent, storage)
 	return resources.Of(total[:]...)
 }
 
@@ -85,7 +85,7 @@ type amounts struct {
 	set [resources.EphemeralStorage + 1]bool
 }
 
-func (a *amounts) at(lane int) (n int64, set bool) { return a.n[lane], a.set[lane] }
+func (a *amounts) amountAt(lane int) (n int64, set bool) { return a.n[lane], a.set[lane] }
 
 func readAmounts(settings map[string]string) (a amounts) {
 	for lane := range a.n {
@@ -129,8 +129,8 @@ func readThreshold(settings map[string]string, signal string) threshold {
 	return threshold{set: true, bytes: max(0, resources.Whole(quantity))}
 }
 
-// or is the threshold in bytes of a capacity, or the default if it is not set.
-func (t threshold) or(standard, capacity int64) int64 {
+// orDefault is the threshold in bytes of a capacity, or the default if it is not set.
+func (t threshold) orDefault(standard, capacity int64) int64 {
 	switch {
 	case !t.set:
 		return standard

@@ -59,7 +59,7 @@ func (r *Reservations) Set(id string, free int, requestedAt time.Time) {
 // Took counts an instance that was launched into the reservation for a claim, once.
 func (r *Reservations) Took(id, claim string) {
 	r.change(id, func(c *count) {
-		if !c.took(claim) {
+		if !c.countLaunch(claim) {
 			c.free--
 			c.takers = append(c.takers, reservationClaim{claim: claim, at: r.now()})
 		}
@@ -69,7 +69,7 @@ func (r *Reservations) Took(id, claim string) {
 // Found notes that a claim turned out to have an instance in the reservation, which EC2 counts already.
 func (r *Reservations) Found(id, claim string) {
 	r.change(id, func(c *count) {
-		if !c.took(claim) {
+		if !c.countLaunch(claim) {
 			c.takers = append(c.takers, reservationClaim{claim: claim, at: r.now(), found: true})
 		}
 	})
@@ -100,7 +100,7 @@ func (r *Reservations) Count(id string) (free int, takers []string) {
 	return r.free(id), takers
 }
 
-func (c *count) took(claim string) bool {
+func (c *count) countLaunch(claim string) bool {
 	return slices.ContainsFunc(c.takers, func(t reservationClaim) bool { return t.claim == claim })
 }
 

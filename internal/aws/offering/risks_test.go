@@ -14,7 +14,7 @@ func TestIR_04_OfferingsHaveTheirRisk(t *testing.T) {
 	t.Parallel()
 	var risks *Risks
 	now := time.Unix(1e9, 0)
-	l := newLab(t, func(o *Options) {
+	l := newFixture(t, func(o *Options) {
 		risks = NewRisks(map[string]float64{"m5.large/us-east-1b": 0.5, "m5.large": 0.1}, func() time.Time { return now })
 		o.Risks, o.Unavailable.Risks = risks, risks
 	}, allTypes(t)...)

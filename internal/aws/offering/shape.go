@@ -80,7 +80,7 @@ func (c *Catalog) newShape(class *awsv1.EC2NodeClass, override *runtime.RawExten
 		t := &s.types[i]
 		var err error
 		t.capacity, t.overhead, err = sizer.size(m)
-		if t.unsuited = fitter.objection(m, s.labels[i]); err != nil {
+		if t.unsuited = fitter.whyUnsuited(m, s.labels[i]); err != nil {
 			t.unsuited = "an expression in spec.kubelet fails for it: " + err.Error()
 		}
 		if c.options.Devices {

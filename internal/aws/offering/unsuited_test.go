@@ -12,7 +12,7 @@ import (
 // What can never be launched is told from what cannot be had at present.
 func TestTrust_B03_UnsuitedIsNotOutOfCapacity(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, nil, allTypes(t)...)
+	l := newFixture(t, nil, allTypes(t)...)
 	arm := class(awsv1.FamilyAL2023, func(c *awsv1.EC2NodeClass) {
 		c.Status.AMIs = []awsv1.AMI{{ID: "ami-arm", Requirements: []corev1.NodeSelectorRequirement{{Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"arm64"}}}}}
 	})

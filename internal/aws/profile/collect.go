@@ -52,7 +52,7 @@ func (p *Profiles) removeLegacy(ctx context.Context, class string) error {
 	case awserr.NotFound(err):
 		return nil
 	case err != nil:
-		return failure("get instance profile "+name, err)
+		return callError("get instance profile "+name, err)
 	}
 	return p.delete(ctx, name, roleOf(answer.InstanceProfile))
 }
@@ -122,7 +122,7 @@ func (p *Profiles) list(ctx context.Context, prefix string) ([]iamtypes.Instance
 	for {
 		page, err := p.o.IAM.ListInstanceProfiles(ctx, input)
 		if err != nil {
-			return nil, failure("list instance profiles below "+prefix, err)
+			return nil, callError("list instance profiles below "+prefix, err)
 		}
 		for _, one := range page.InstanceProfiles {
 			if one.InstanceProfileName != nil {
@@ -141,12 +141,12 @@ func (p *Profiles) delete(ctx context.Context, name, role string) error {
 	if role != "" {
 		_, err := p.o.IAM.RemoveRoleFromInstanceProfile(ctx, &iam.RemoveRoleFromInstanceProfileInput{InstanceProfileName: &name, RoleName: &role})
 		if err != nil && !awserr.NotFound(err) {
-			return failure("remove role "+role+" from instance profile "+name, err)
+			return callError("remove role "+role+" from instance profile "+name, err)
 		}
 	}
 	_, err := p.o.IAM.DeleteInstanceProfile(ctx, &iam.DeleteInstanceProfileInput{InstanceProfileName: &name})
 	if err != nil && !awserr.NotFound(err) {
-		return failure("delete instance profile "+name, err)
+		return callError("delete instance profile "+name, err)
 	}
 	dropFacts(p, p.known, func(known string) bool { return known == name })
 	dropFacts(p, p.protected, func(known string) bool { return known == name })

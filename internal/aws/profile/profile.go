@@ -149,7 +149,7 @@ func (p *Profiles) profileHasRole(ctx context.Context, name, role string) (bool,
 		case awserr.NotFound(err):
 			return false, nil
 		case err != nil:
-			return false, failure("get instance profile "+name, err)
+			return false, callError("get instance profile "+name, err)
 		}
 		have = roleOf(answer.InstanceProfile)
 		storeFact(p, p.known, name, have, knownFor)
@@ -162,7 +162,7 @@ func (p *Profiles) create(ctx context.Context, class *awsv1.EC2NodeClass, role s
 	name := p.o.Cluster + "_" + p.number(class.Name)
 	_, err := p.o.IAM.CreateInstanceProfile(ctx, &iam.CreateInstanceProfileInput{InstanceProfileName: &name, Path: new(p.path(string(class.UID))), Tags: p.tags(class)})
 	if err != nil {
-		return "", failure("create instance profile "+name, err)
+		return "", callError("create instance profile "+name, err)
 	}
 	_, err = p.o.IAM.AddRoleToInstanceProfile(ctx, &iam.AddRoleToInstanceProfileInput{InstanceProfileName: &name, RoleName: &role})
 	if err == nil {
@@ -175,7 +175,7 @@ func (p *Profiles) create(ctx context.Context, class *awsv1.EC2NodeClass, role s
 		log.FromContext(ctx).Error(undo, "could not delete an unfinished instance profile", "instance-profile", name)
 	}
 	if !aboutRole(err, name) {
-		return "", failure("add role "+role+" to an instance profile", err)
+		return "", callError("add role "+role+" to an instance profile", err)
 	}
 	return p.profileNamedLikeRole(ctx, role)
 }
@@ -200,8 +200,8 @@ func aboutRole(err error, profile string) bool {
 	return awserr.NotFound(err) && strings.Contains(text, "role")
 }
 
-// failure says what went wrong with a call of IAM.
-func failure(op string, err error) error {
+// callError says what went wrong with a call of IAM.
+func callError(op string, err error) error {
 	out := &cloud.Error{Kind: awserr.Kind(err), Op: op, Reason: InstanceProfileResolutionFailed, Message: awserr.Text(err), Err: err}
 	if awserr.Unauthorized(err) {
 		out.Kind, out.Reason = cloud.Denied, InstanceProfileUnauthorized

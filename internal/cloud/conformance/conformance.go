@@ -15,33 +15,33 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 )
 
-// Lab is a cloud under test, and the hands of everybody around it. All fields are set.
-type Lab struct {
-	Provider cloud.Provider
-	Pool     *karpv1.NodePool                                // in its effective form
-	Claim    func(name string) *karpv1.NodeClaim             // a new claim of the pool, stored where the provider finds it
-	Record   func(claim *karpv1.NodeClaim, i cloud.Instance) // writes to the status of a claim what it got
-	Restart  func() cloud.Provider                           // another process, which has seen nothing
-	Settle   func()                                          // lets the cloud bring to its end what it was requested
-	Exhaust  func()                                          // from now on there is no capacity for any claim
-	Foreign  cloud.ID                                        // of an instance of another cloud
+// Environment is a cloud under test, with what the tests need to control it. All fields are set.
+type Environment struct {
+	Provider    cloud.Provider
+	Pool        *karpv1.NodePool                                // in its effective form
+	Claim       func(name string) *karpv1.NodeClaim             // a new claim of the pool, stored where the provider finds it
+	Record      func(claim *karpv1.NodeClaim, i cloud.Instance) // writes to the status of a claim what it got
+	Restart     func() cloud.Provider                           // another process, which has seen nothing
+	AdvanceTime func()                                          // lets time pass until requests to the cloud have completed
+	Exhaust     func()                                          // from now on there is no capacity for any claim
+	Foreign     cloud.ID                                        // of an instance of another cloud
 }
 
-// Run tests a cloud. Each test gets a lab of its own.
-func Run(t *testing.T, open func(t *testing.T) Lab) {
+// Run tests a cloud. Each test gets an environment of its own.
+func Run(t *testing.T, open func(t *testing.T) Environment) {
 	t.Helper()
-	// any order: each has a lab of its own
-	for name, test := range map[string]func(*testing.T, Lab){
-		"a launch answers with what was bought":  launchAnswers,
-		"a launch is idempotent":                 launchIsIdempotent,
-		"a launch is idempotent across restarts": launchSurvivesRestarts,
-		"launches at the same time":              launchConcurrently,
-		"without capacity":                       withoutCapacity,
-		"an instance lives and ends":             lifeOfAnInstance,
-		"ids of another cloud":                   foreignIDs,
-		"a new instance has not drifted":         noDriftAtFirst,
-		"repairs never change":                   repairsNeverChange,
-		"reboots":                                reboots,
+	// any order: each has an environment of its own
+	for name, test := range map[string]func(*testing.T, Environment){
+		"a launch returns the instance that was launched": launchAnswers,
+		"a launch is idempotent":                          launchIsIdempotent,
+		"a launch is idempotent across restarts":          launchSurvivesRestarts,
+		"launches at the same time":                       launchConcurrently,
+		"without capacity":                                withoutCapacity,
+		"an instance lives and ends":                      lifeOfAnInstance,
+		"ids of another cloud":                            foreignIDs,
+		"a new instance has not drifted":                  noDriftAtFirst,
+		"repairs never change":                            repairsNeverChange,
+		"reboots":                                         reboots,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}
@@ -56,7 +56,7 @@ func kindOf(t *testing.T, err error) cloud.Kind {
 	return cloud.KindOf(err)
 }
 
-func (l *Lab) launch(t *testing.T, p cloud.Provider, claim *karpv1.NodeClaim) cloud.Instance {
+func (l *Environment) launch(t *testing.T, p cloud.Provider, claim *karpv1.NodeClaim) cloud.Instance {
 	t.Helper()
 	i, err := p.Launch(t.Context(), claim)
 	if err != nil {
@@ -65,7 +65,7 @@ func (l *Lab) launch(t *testing.T, p cloud.Provider, claim *karpv1.NodeClaim) cl
 	return i
 }
 
-func (l *Lab) types(t *testing.T) []catalog.InstanceType {
+func (l *Environment) types(t *testing.T) []catalog.InstanceType {
 	t.Helper()
 	list, err := l.Provider.Types(t.Context(), l.Pool)
 	if err != nil {
@@ -74,7 +74,7 @@ func (l *Lab) types(t *testing.T) []catalog.InstanceType {
 	return list
 }
 
-func (l *Lab) ids(t *testing.T) []cloud.ID {
+func (l *Environment) ids(t *testing.T) []cloud.ID {
 	t.Helper()
 	list, err := l.Provider.List(t.Context())
 	if err != nil {
@@ -90,7 +90,7 @@ func (l *Lab) ids(t *testing.T) []cloud.ID {
 	return out
 }
 
-func launchAnswers(t *testing.T, l Lab) {
+func launchAnswers(t *testing.T, l Environment) {
 	t.Helper()
 	claim := l.Claim("one")
 	before, pool := claim.DeepCopy(), l.Pool.DeepCopy()
@@ -119,7 +119,7 @@ func launchAnswers(t *testing.T, l Lab) {
 	}
 }
 
-func launchIsIdempotent(t *testing.T, l Lab) {
+func launchIsIdempotent(t *testing.T, l Environment) {
 	t.Helper()
 	one, two := l.Claim("one"), l.Claim("two")
 	first := l.launch(t, l.Provider, one)
@@ -132,17 +132,17 @@ func launchIsIdempotent(t *testing.T, l Lab) {
 		t.Error("two claims share an instance")
 	}
 	l.Record(two, other)
-	l.Settle()
+	l.AdvanceTime()
 	if ids := l.ids(t); len(ids) != 2 {
 		t.Errorf("listed are %v, want one for each claim", ids)
 	}
 }
 
-func launchSurvivesRestarts(t *testing.T, l Lab) {
+func launchSurvivesRestarts(t *testing.T, l Environment) {
 	t.Helper()
 	one, two := l.Claim("one"), l.Claim("two")
 	first, second := l.launch(t, l.Provider, one), l.launch(t, l.Provider, two)
-	l.Settle()
+	l.AdvanceTime()
 	next := l.Restart() // nothing was written down
 	got := []cloud.ID{l.launch(t, next, one).ID, l.launch(t, next, two).ID}
 	want := []cloud.ID{first.ID, second.ID}
@@ -153,7 +153,7 @@ func launchSurvivesRestarts(t *testing.T, l Lab) {
 	}
 }
 
-func launchConcurrently(t *testing.T, l Lab) {
+func launchConcurrently(t *testing.T, l Environment) {
 	t.Helper()
 	const claims, each = 6, 3
 	var mu sync.Mutex
@@ -191,14 +191,14 @@ func launchConcurrently(t *testing.T, l Lab) {
 			owner[id] = name
 		}
 	}
-	l.Settle()
+	l.AdvanceTime()
 	if ids := l.ids(t); len(ids) != claims {
 		t.Errorf("listed are %d instances, want %d", len(ids), claims)
 	}
 }
 
 // lookAround requests everything that changes nothing.
-func (l *Lab) lookAround(t *testing.T) {
+func (l *Environment) lookAround(t *testing.T) {
 	t.Helper()
 	ctx := t.Context()
 	if _, err := l.Provider.Types(ctx, l.Pool); err != nil {
@@ -232,7 +232,7 @@ func offerings(list []catalog.InstanceType) map[offering]bool {
 }
 
 // withoutCapacity: offerings without capacity stay in the list of types, and lists that were given out stay as they are.
-func withoutCapacity(t *testing.T, l Lab) {
+func withoutCapacity(t *testing.T, l Environment) {
 	t.Helper()
 	before := l.types(t)
 	sale := offerings(before)
@@ -271,12 +271,12 @@ func keys(of map[offering]bool) []string {
 	return out
 }
 
-func lifeOfAnInstance(t *testing.T, l Lab) {
+func lifeOfAnInstance(t *testing.T, l Environment) {
 	t.Helper()
 	claim := l.Claim("one")
 	bought := l.launch(t, l.Provider, claim)
 	l.Record(claim, bought)
-	l.Settle()
+	l.AdvanceTime()
 	found, err := l.Provider.Find(t.Context(), bought.ID)
 	if err != nil || found.ID != bought.ID || found.Type != bought.Type || found.Zone != bought.Zone || found.CapacityType != bought.CapacityType || found.Terminating {
 		t.Errorf("found %+v, %v; want %+v", found, err, bought)
@@ -292,7 +292,7 @@ func lifeOfAnInstance(t *testing.T, l Lab) {
 	if found, err := l.Provider.Find(t.Context(), bought.ID); err == nil && !found.Terminating || err != nil && kindOf(t, err) != cloud.NotFound {
 		t.Errorf("find while it ends: %+v, %v", found, err)
 	}
-	l.Settle()
+	l.AdvanceTime()
 	if _, err := l.Provider.Find(t.Context(), bought.ID); kindOf(t, err) != cloud.NotFound {
 		t.Errorf("find once it is gone: %v, want NotFound", err)
 	}
@@ -305,7 +305,7 @@ func lifeOfAnInstance(t *testing.T, l Lab) {
 }
 
 // foreignIDs: one of another cloud cannot be asked about, which is not "does not exist".
-func foreignIDs(t *testing.T, l Lab) {
+func foreignIDs(t *testing.T, l Environment) {
 	t.Helper()
 	ctx := t.Context()
 	claim := l.Claim("one")
@@ -322,17 +322,17 @@ func foreignIDs(t *testing.T, l Lab) {
 	}
 }
 
-func noDriftAtFirst(t *testing.T, l Lab) {
+func noDriftAtFirst(t *testing.T, l Environment) {
 	t.Helper()
 	claim := l.Claim("one")
 	l.Record(claim, l.launch(t, l.Provider, claim))
-	l.Settle()
+	l.AdvanceTime()
 	if why, err := l.Provider.Drift(t.Context(), claim); err != nil || why.Code != "" {
 		t.Errorf("drift: %+v, %v", why, err)
 	}
 }
 
-func repairsNeverChange(t *testing.T, l Lab) {
+func repairsNeverChange(t *testing.T, l Environment) {
 	t.Helper()
 	first := l.Provider.Repairs()
 	want := slices.Clone(first)
@@ -345,7 +345,7 @@ func repairsNeverChange(t *testing.T, l Lab) {
 	}
 }
 
-func reboots(t *testing.T, l Lab) {
+func reboots(t *testing.T, l Environment) {
 	t.Helper()
 	claim := l.Claim("one")
 	if kind := kindOf(t, l.Provider.Reboot(t.Context(), claim, "early")); !final(kind) {
@@ -353,20 +353,20 @@ func reboots(t *testing.T, l Lab) {
 	}
 	bought := l.launch(t, l.Provider, claim)
 	l.Record(claim, bought)
-	l.Settle()
+	l.AdvanceTime()
 	for range 2 { // one request, repeated
 		if err := l.Provider.Reboot(t.Context(), claim, "op"); err != nil {
 			t.Errorf("reboot: %v", err)
 		}
 	}
-	l.Settle()
+	l.AdvanceTime()
 	if found, err := l.Provider.Find(t.Context(), bought.ID); err != nil || found.Terminating {
 		t.Errorf("after a reboot: %+v, %v", found, err)
 	}
 	if err := l.Provider.Terminate(t.Context(), bought.ID); err != nil {
 		t.Errorf("terminate: %v", err)
 	}
-	l.Settle()
+	l.AdvanceTime()
 	if kind := kindOf(t, l.Provider.Reboot(t.Context(), claim, "late")); !final(kind) {
 		t.Errorf("an instance that is gone: kind %v, want one that is not repeated", kind)
 	}

@@ -71,15 +71,15 @@ func (a *Actor) Act(ctx context.Context, n interruption.Notice) (known bool, err
 		return true, fmt.Errorf("find the Node of %s: %w", instance, err)
 	}
 	for i := range claims {
-		if err := a.act(ctx, n, &claims[i], nodes); err != nil {
+		if err := a.actOnClaim(ctx, n, &claims[i], nodes); err != nil {
 			return true, err
 		}
 	}
 	return true, nil
 }
 
-// act performs what a notice requests about one claim.
-func (a *Actor) act(ctx context.Context, n interruption.Notice, claim *karpv1.NodeClaim, nodes []corev1.Node) error {
+// actOnClaim performs what a notice requests about one claim.
+func (a *Actor) actOnClaim(ctx context.Context, n interruption.Notice, claim *karpv1.NodeClaim, nodes []corev1.Node) error {
 	a.mu.Lock()
 	effects := a.state.Advance(n, claim, a.ReservationLabel, a.Now())
 	a.mu.Unlock()

@@ -134,8 +134,8 @@ func in(key string, values ...string) karpv1.Requirement {
 	return karpv1.Requirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: values}
 }
 
-// lab is a launcher with everything around it made up.
-type lab struct {
+// fixture is a launcher with everything around it made up.
+type fixture struct {
 	t testing.TB
 	*Launcher
 
@@ -154,9 +154,9 @@ type lab struct {
 	ids       int
 }
 
-func newLab(tb testing.TB, types ...catalog.InstanceType) *lab {
+func newFixture(tb testing.TB, types ...catalog.InstanceType) *fixture {
 	tb.Helper()
-	l := &lab{
+	l := &fixture{
 		t: tb, types: types, infos: map[string]ec2types.InstanceTypeInfo{}, free: map[string]int{"subnet-a": 100, "subnet-b": 100},
 		templates: map[string]map[string]string{}, dns: "10.100.0.10",
 		dryRun: func(string, string) error { return fault("DryRunOperation", "would have worked") },
@@ -179,7 +179,7 @@ func newLab(tb testing.TB, types ...catalog.InstanceType) *lab {
 func fault(code, text string) error { return &smithy.GenericAPIError{Code: code, Message: text} }
 
 // serve answers a fleet: the first overrides that refuse lets pass give the instances, the others errors.
-func (l *lab) serve(in *ec2.CreateFleetInput, refuse func(kind, zone string) string) *ec2.CreateFleetOutput {
+func (l *fixture) serve(in *ec2.CreateFleetInput, refuse func(kind, zone string) string) *ec2.CreateFleetOutput {
 	out := &ec2.CreateFleetOutput{}
 	left := int(*in.TargetCapacitySpecification.TotalTargetCapacity)
 	for _, config := range in.LaunchTemplateConfigs {
@@ -209,11 +209,11 @@ func (l *lab) serve(in *ec2.CreateFleetInput, refuse func(kind, zone string) str
 	return out
 }
 
-func (l *lab) called(what string) {
+func (l *fixture) called(what string) {
 	l.calls = append(l.calls, what)
 }
 
-func (l *lab) CreateFleet(_ context.Context, in *ec2.CreateFleetInput, _ ...func(*ec2.Options)) (*ec2.CreateFleetOutput, error) {
+func (l *fixture) CreateFleet(_ context.Context, in *ec2.CreateFleetInput, _ ...func(*ec2.Options)) (*ec2.CreateFleetOutput, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if in.DryRun != nil {
@@ -229,13 +229,13 @@ func (l *lab) CreateFleet(_ context.Context, in *ec2.CreateFleetInput, _ ...func
 	return l.answer(len(l.fleets), in)
 }
 
-func (l *lab) RunInstances(_ context.Context, in *ec2.RunInstancesInput, _ ...func(*ec2.Options)) (*ec2.RunInstancesOutput, error) {
+func (l *fixture) RunInstances(_ context.Context, in *ec2.RunInstancesInput, _ ...func(*ec2.Options)) (*ec2.RunInstancesOutput, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return nil, l.dryRun("RunInstances", *in.NetworkInterfaces[0].SubnetId)
 }
 
-func (l *lab) DescribeLaunchTemplates(_ context.Context, in *ec2.DescribeLaunchTemplatesInput, _ ...func(*ec2.Options)) (*ec2.DescribeLaunchTemplatesOutput, error) {
+func (l *fixture) DescribeLaunchTemplates(_ context.Context, in *ec2.DescribeLaunchTemplatesInput, _ ...func(*ec2.Options)) (*ec2.DescribeLaunchTemplatesOutput, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.called("describe")
@@ -259,7 +259,7 @@ func (l *lab) DescribeLaunchTemplates(_ context.Context, in *ec2.DescribeLaunchT
 	return out, nil
 }
 
-func (l *lab) CreateLaunchTemplate(_ context.Context, in *ec2.CreateLaunchTemplateInput, _ ...func(*ec2.Options)) (*ec2.CreateLaunchTemplateOutput, error) {
+func (l *fixture) CreateLaunchTemplate(_ context.Context, in *ec2.CreateLaunchTemplateInput, _ ...func(*ec2.Options)) (*ec2.CreateLaunchTemplateOutput, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.dryRun("CreateLaunchTemplate", ""); err != nil && !strings.Contains(err.Error(), "DryRunOperation") {
@@ -274,7 +274,7 @@ func (l *lab) CreateLaunchTemplate(_ context.Context, in *ec2.CreateLaunchTempla
 	return &ec2.CreateLaunchTemplateOutput{}, nil
 }
 
-func (l *lab) DeleteLaunchTemplate(_ context.Context, in *ec2.DeleteLaunchTemplateInput, _ ...func(*ec2.Options)) (*ec2.DeleteLaunchTemplateOutput, error) {
+func (l *fixture) DeleteLaunchTemplate(_ context.Context, in *ec2.DeleteLaunchTemplateInput, _ ...func(*ec2.Options)) (*ec2.DeleteLaunchTemplateOutput, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.called("delete")
@@ -286,18 +286,18 @@ func (l *lab) DeleteLaunchTemplate(_ context.Context, in *ec2.DeleteLaunchTempla
 	return &ec2.DeleteLaunchTemplateOutput{}, nil
 }
 
-func (l *lab) Raw(name string) (ec2types.InstanceTypeInfo, bool) {
+func (l *fixture) Raw(name string) (ec2types.InstanceTypeInfo, bool) {
 	info, known := l.infos[name]
 	return info, known
 }
 
-func (l *lab) Lanes() resources.Table { return lanes() }
+func (l *fixture) Lanes() resources.Table { return lanes() }
 
-func (l *lab) Types(*awsv1.EC2NodeClass, *runtime.RawExtension) ([]catalog.InstanceType, error) {
+func (l *fixture) Types(*awsv1.EC2NodeClass, *runtime.RawExtension) ([]catalog.InstanceType, error) {
 	return l.types, nil
 }
 
-func (l *lab) Subnets(_ context.Context, class *awsv1.EC2NodeClass) ([]discover.Subnet, error) {
+func (l *fixture) Subnets(_ context.Context, class *awsv1.EC2NodeClass) ([]discover.Subnet, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var list []discover.Subnet
@@ -307,23 +307,23 @@ func (l *lab) Subnets(_ context.Context, class *awsv1.EC2NodeClass) ([]discover.
 	return list, nil
 }
 
-func (l *lab) PlacementGroup(context.Context, *awsv1.EC2NodeClass) (*discover.PlacementGroup, error) {
+func (l *fixture) PlacementGroup(context.Context, *awsv1.EC2NodeClass) (*discover.PlacementGroup, error) {
 	return l.group, nil
 }
 
-func (l *lab) Name() string                                { return "demo" }
-func (l *lab) Endpoint() string                            { return "https://demo.example" }
-func (l *lab) CABundle() string                            { return "Y2E=" }
-func (l *lab) DNS() string                                 { return l.dns }
-func (l *lab) IPv6() bool                                  { return strings.Contains(l.dns, ":") }
-func (l *lab) ServiceCIDR(context.Context) (string, error) { return "10.100.0.0/16", nil }
+func (l *fixture) Name() string                                { return "demo" }
+func (l *fixture) Endpoint() string                            { return "https://demo.example" }
+func (l *fixture) CABundle() string                            { return "Y2E=" }
+func (l *fixture) DNS() string                                 { return l.dns }
+func (l *fixture) IPv6() bool                                  { return strings.Contains(l.dns, ":") }
+func (l *fixture) ServiceCIDR(context.Context) (string, error) { return "10.100.0.0/16", nil }
 
 // request is a launch of a claim with the types of the lab.
-func (l *lab) request(claim *karpv1.NodeClaim) Request {
+func (l *fixture) request(claim *karpv1.NodeClaim) Request {
 	return Request{Claim: claim, Class: nodeClass(), Types: l.types}
 }
 
-func (l *lab) must(r Request) Result {
+func (l *fixture) must(r Request) Result {
 	l.t.Helper()
 	got, err := l.Launch(l.t.Context(), r)
 	if err != nil {

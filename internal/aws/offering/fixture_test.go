@@ -75,7 +75,7 @@ func allTypes(tb testing.TB) []ec2types.InstanceTypeInfo {
 // fakeEC2 answers in pages of fifty, whatever size is requested.
 type fakeEC2 struct {
 	infos   []ec2types.InstanceTypeInfo
-	offered map[string][]string // by zone; nil: all types in all zones of the lab
+	offered map[string][]string // by zone; nil: all types in all zones of the fixture
 	err     error
 }
 
@@ -110,7 +110,7 @@ func (f *fakeEC2) DescribeInstanceTypeOfferings(context.Context, *ec2.DescribeIn
 	return out, nil
 }
 
-// labZones: the class of the lab has subnets in the first two.
+// labZones: the class of the fixture has subnets in the first two.
 func labZones() []string { return []string{"us-east-1a", "us-east-1b", "us-east-1c"} }
 
 // fakePrices: 1 USD on demand and 0.3 as spot, unless told otherwise.
@@ -137,8 +137,8 @@ func (p *fakePrices) Spot(t, zone string) (float64, bool) {
 
 func (p *fakePrices) Version() uint64 { return p.version }
 
-// lab is a catalogue with a clock that stands still until it is moved.
-type lab struct {
+// fixture is a catalogue with a clock that stands still until it is moved.
+type fixture struct {
 	*Catalog
 	ec2          *fakeEC2
 	prices       *fakePrices
@@ -151,9 +151,9 @@ type lab struct {
 	overlays     uint64
 }
 
-func newLab(tb testing.TB, change func(*Options), infos ...ec2types.InstanceTypeInfo) *lab {
+func newFixture(tb testing.TB, change func(*Options), infos ...ec2types.InstanceTypeInfo) *fixture {
 	tb.Helper()
-	l := &lab{
+	l := &fixture{
 		ec2: &fakeEC2{infos: infos}, prices: &fakePrices{version: 1}, clock: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC), shifted: map[string]bool{},
 	}
 	now := func() time.Time { return l.clock }
@@ -197,7 +197,7 @@ func withKubelet(document string) func(*awsv1.EC2NodeClass) {
 	return func(c *awsv1.EC2NodeClass) { c.Spec.Kubelet = &runtime.RawExtension{Raw: []byte(document)} }
 }
 
-func (l *lab) types(tb testing.TB, c *awsv1.EC2NodeClass) []catalog.InstanceType {
+func (l *fixture) types(tb testing.TB, c *awsv1.EC2NodeClass) []catalog.InstanceType {
 	tb.Helper()
 	list, err := l.Types(c, nil)
 	if err != nil {
@@ -206,7 +206,7 @@ func (l *lab) types(tb testing.TB, c *awsv1.EC2NodeClass) []catalog.InstanceType
 	return list
 }
 
-func (l *lab) one(tb testing.TB, c *awsv1.EC2NodeClass, name string) *catalog.InstanceType {
+func (l *fixture) one(tb testing.TB, c *awsv1.EC2NodeClass, name string) *catalog.InstanceType {
 	tb.Helper()
 	list := l.types(tb, c)
 	for i := range list {
