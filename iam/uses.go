@@ -16,7 +16,7 @@ func Uses() []Use {
 	const stuck = "a class that is deleted stays, with an event `CleanupFailed`"
 	const ends = "the controller ends at start, and its last line says so"
 	return []Use{
-		{"ec2:RunInstances", "EC2 asks for it when a fleet starts instances; a dry run checks it ahead", validation + "`CreateFleetAuthCheckFailed`"},
+		{"ec2:RunInstances", "EC2 requires it when a fleet starts instances; a dry run checks it ahead", validation + "`CreateFleetAuthCheckFailed`"},
 		{"ec2:CreateFleet", "every launch", validation + "`CreateFleetAuthCheckFailed`; a claim that is launched all the same waits with reason `Unauthorized`"},
 		{"ec2:CreateLaunchTemplate", "image, user data, disks and network of the instances", validation + "`CreateLaunchTemplateAuthCheckFailed`"},
 		{"ec2:CreateTags", "tags of what is created, by which it is found again; later the name of an instance", validation + "`CreateLaunchTemplateAuthCheckFailed`; if only names are denied, an error in the log and instances without a name"},
@@ -25,7 +25,7 @@ func Uses() []Use {
 		{"ec2:RebootInstances", "node repair, where a reboot may help (feature gate NodeRepair)", "an error in the log; the node is replaced instead"},
 		{"iam:PassRole", "instances get the role of the nodes", profile + "; of a class with an instance profile `ValidationSucceeded=False` with reason `CreateFleetAuthCheckFailed`"},
 		{"iam:CreateInstanceProfile", "classes with `spec.role`: the instance profile around the role", profile},
-		{"iam:TagInstanceProfile", "IAM asks for it when a profile is created with tags", profile},
+		{"iam:TagInstanceProfile", "IAM requires it when a profile is created with tags", profile},
 		{"iam:AddRoleToInstanceProfile", "the role in the profile", profile},
 		{"iam:RemoveRoleFromInstanceProfile", "the class is deleted, or its role changed", stuck},
 		{"iam:DeleteInstanceProfile", "the class is deleted, or its role changed", stuck},
@@ -43,7 +43,7 @@ func Uses() []Use {
 		{"ec2:DescribeLaunchTemplates", "launch templates that exist already", validation + "`CreateLaunchTemplateAuthCheckFailed`, and an error in the log"},
 		{"ec2:DescribePlacementGroups", "`spec.placementGroupSelector`", unready + "`PlacementGroupReady=False`"},
 		{"ec2:DescribeSecurityGroups", "`spec.securityGroupSelectorTerms`", unready + "`SecurityGroupsReady=Unknown`"},
-		{"ec2:DescribeSpotPriceHistory", "spot prices", "an error in the log; spot is bought by the prices that Dovetail was built with"},
+		{"ec2:DescribeSpotPriceHistory", "spot prices", "an error in the log; spot offerings are chosen by built-in prices"},
 		{"ec2:DescribeSubnets", "`spec.subnetSelectorTerms`", unready + "`SubnetsReady=Unknown`"},
 		{"ssm:GetParameter", "image aliases such as `al2023@latest`", unready + "`AMIsReady=Unknown`"},
 		{"pricing:GetProducts", "on-demand prices, unless `--isolated-vpc`", "an error in the log; decisions use the prices that Dovetail was built with"},

@@ -36,7 +36,7 @@ func addLateWatch(ctx context.Context, mgr ctrl.Manager, state *store.Store, cfg
 	watches := []*lateWatch{{
 		list: func() client.ObjectList { return &corev1.LimitRangeList{} }, kinds: "LimitRanges",
 		follow: func(ctx context.Context) error { return state.WatchLimitRanges(ctx, mgr.GetCache()) },
-		effect: "what a LimitRange has a DaemonSet ask for is not known before its first pod runs, so the first node may be too small and another may be bought; " +
+		effect: "the requests that a LimitRange sets for a DaemonSet are not known before its first pod runs, so the first node may be too small and another may be launched; " +
 			"allow the service account to list and watch limitranges (value optionalRights.limitRanges of the chart)",
 	}}
 	if len(cfg.Scheduling.DefaultConstraints) > 0 {

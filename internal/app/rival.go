@@ -87,7 +87,7 @@ func (r *otherControllers) logUnreadableLeases(ctx context.Context, err error) {
 		log.FromContext(ctx).V(1).Info("cannot look for another controller", "error", err.Error())
 	case !r.deniedLogged:
 		r.deniedLogged = true
-		log.FromContext(ctx).Error(nil, "a second controller in another namespace is noticed by its Deployment only, not by its lease; where it has none, both would buy and remove the same nodes; "+
+		log.FromContext(ctx).Error(nil, "a second controller in another namespace is noticed by its Deployment only, not by its lease; where it has none, both would launch and remove the same nodes; "+
 			"allow the service account to list leases.coordination.k8s.io in all namespaces (value optionalRights.foreignLeases of the chart)", "reason", err.Error())
 	}
 }

@@ -57,5 +57,5 @@ func isOlder(a, b *appsv1.Deployment) bool {
 }
 
 func otherControllerError(what string) error {
-	return fmt.Errorf("another controller leads: %s; two controllers would buy and remove the same nodes, so this one does nothing; uninstall one of them, or scale it to 0", what)
+	return fmt.Errorf("another controller leads: %s; two controllers would launch and remove the same nodes, so this one does nothing; uninstall one of them, or scale it to 0", what)
 }

@@ -57,7 +57,7 @@ func New(s Streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "dovetail",
 		Short: "A node autoscaler for Kubernetes",
-		Long: "Dovetail watches pods that cannot be scheduled, buys the cheapest nodes that fit them, and keeps\n" +
+		Long: "Dovetail watches pods that cannot be scheduled, launches the cheapest nodes that fit them, and keeps\n" +
 			"the fleet cheap, fresh and healthy. It reads the manifests of Karpenter.",
 		Example: "  # rewrite old manifests to strict v1\n  dovetail convert -f manifests/ -R\n\n" +
 			"  # install the CRDs\n  dovetail crds | kubectl apply --server-side -f -",

@@ -52,7 +52,7 @@ func newPlan(s Streams) *cobra.Command {
 			"the nodes and the pods on them, which a store fed by watches does as they change, so that no other figure contains\n" +
 			"it; setupMs is all other work from being handed the Kubernetes objects to the first decision, solveMs the decision.\n" +
 			"lowerBound is a cost that no plan can beat; it is absent if none is known.",
-		Example: "  # what to buy for the pods of a scenario, and why\n  dovetail plan --scenario s2-500.json --explain\n\n" +
+		Example: "  # what to launch for the pods of a scenario, and why\n  dovetail plan --scenario s2-500.json --explain\n\n" +
 			"  # figures for a script, and the plan itself\n  dovetail plan --scenario s2-500.json --format json --out plan.json\n\n" +
 			"  # against the simple way: pod by pod\n  dovetail plan --scenario s2-500.json --greedy\n\n" +
 			"  # which nodes can be removed, first pass only\n  dovetail plan --scenario c1-200.json --mode consolidate --first-look",

@@ -28,14 +28,14 @@ func newUninstall(s Streams) *cobra.Command {
 		Long: "Removes what only a controller can remove, so that nothing hangs once none runs. The chart runs it before helm\n" +
 			"uninstall. For each EC2NodeClass that no NodeClaim uses, the instance profiles and launch templates that were made for it\n" +
 			"are deleted and its finalizer is removed; the class itself stays. The work is done under the lease of the controller, which\n" +
-			"stops to lead. --nodes says what becomes of nodes: Keep lets them run with their finalizers for the next installation,\n" +
+			"stops to lead. --nodes says what happens to nodes: Keep lets them run with their finalizers for the next installation,\n" +
 			"Delete deletes all NodePools first and waits until their nodes are drained and terminated, and Release removes the\n" +
 			"finalizers of Nodes, NodeClaims and all classes and lets the instances run. The other flags are those of the controller.",
 		Example: "  # as the chart does, with the settings of the controller\n  dovetail uninstall --cluster-name=my-cluster --leader-election-namespace=kube-system",
 		Args:    noArgs,
 	}
 	loader := config.Bind(cmd.Flags())
-	cmd.Flags().StringVar(&nodes, "nodes", string(uninstall.Keep), "what becomes of nodes: Keep, Delete or Release")
+	cmd.Flags().StringVar(&nodes, "nodes", string(uninstall.Keep), "what happens to nodes: Keep, Delete or Release")
 	cmd.Flags().DurationVar(&timeout, "timeout", uninstallTimeout, "how long it may take")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		choice := uninstall.Nodes(nodes)

@@ -145,7 +145,7 @@ func planningSettings() []setting {
 	return []setting{
 		{
 			flag: "batch-max-duration", def: "10s", helm: "settings.batchMaxDuration",
-			usage: "longest time to collect pending pods before nodes are planned",
+			usage: "maximum time to collect pending pods before nodes are planned",
 			as:    period(func(c *Config) *time.Duration { return &c.Batch.Max }, 1, wantPeriod),
 		},
 		{

@@ -172,7 +172,7 @@ func (g *planningState) utilizationText(name string) string {
 	if n == nil {
 		return ""
 	}
-	return fmt.Sprintf("; its pods ask for %d %% of its CPU and %d %% of its memory", n.RequestedPercent(resources.CPU), n.RequestedPercent(resources.Memory))
+	return fmt.Sprintf("; its pods request %d %% of its CPU and %d %% of its memory", n.RequestedPercent(resources.CPU), n.RequestedPercent(resources.Memory))
 }
 
 // countMovingPods counts the pods that need another node if this one is removed.

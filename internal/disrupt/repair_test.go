@@ -206,7 +206,7 @@ func TestRepair(t *testing.T) {
 		"V15-27 nobody has to move":             {nodes: []cluster.ManagedNode{unhealthyNode("a", health("Ready", "Unknown", "", time.Hour))}, want: "a delete Ready"},
 		"V15-27 no time to find out":            {nodes: []cluster.ManagedNode{dead("a"), dead("b")}, find: noTime},
 		"V15-48 all reservations are taken":     {nodes: []cluster.ManagedNode{dead("a", reserved)}, change: []func(*View){static(20, 20, -1), first, taken}, want: "a terminate-first no-reserved-capacity"},
-		"V15-48 but not by this node":           {nodes: []cluster.ManagedNode{dead("a")}, change: []func(*View){static(20, 20, -1), first, taken}, say: "can only buy from reservations"},
+		"V15-48 but not by this node":           {nodes: []cluster.ManagedNode{dead("a")}, change: []func(*View){static(20, 20, -1), first, taken}, say: "can only launch from reservations"},
 		"V15-48 without the gate, one for one":  {nodes: []cluster.ManagedNode{dead("a", reserved)}, change: []func(*View){static(20, 20, -1), taken}, want: "a replace Ready template p"},
 		"V15-47 the reservation is full":        {nodes: []cluster.ManagedNode{dead("a", reserved)}, change: []func(*View){first}, find: slot, want: "a terminate-first no-reserved-capacity"},
 		"V15-47 not without the gate":           {nodes: []cluster.ManagedNode{dead("a", reserved)}, find: slot, say: "fit on no other node"},

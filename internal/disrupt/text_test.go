@@ -72,19 +72,19 @@ func TestTrust_B07_BarePodsDoNotMove(t *testing.T) {
 	})
 }
 
-// Trust B07: how full a node is said to be is what its pods ask for that stay; one that ends is not usage.
+// Trust B07: how full a node is said to be is what its pods request that stay; one that ends is not usage.
 func TestTrust_B07_EndingPodsAreNotUsage(t *testing.T) {
 	t.Parallel()
 	v := scripted(t, "type name=m cpu=4 price=1\npool name=default\nnode name=n1 pool=default type=m\nbound name=a cpu=2 node=n1\nbound name=b cpu=1 node=n1\n")
 	n := &v.Cluster.Nodes[0]
 	if got := n.RequestedPercent(0); got != 75 {
-		t.Fatalf("its pods ask for %d %% of the CPU, want 75", got)
+		t.Fatalf("its pods request %d %% of the CPU, want 75", got)
 	}
 	n.Pods[1].Terminating = true
 	if got := n.RequestedPercent(0); got != 50 {
-		t.Errorf("its pods ask for %d %% of the CPU when one of them ends, want 50", got)
+		t.Errorf("its pods request %d %% of the CPU when one of them ends, want 50", got)
 	}
-	if text := disrupt.Next(v, never).Events; len(text) != 1 || !strings.Contains(text[0].Event.Text, "ask for 50 % of its CPU") {
+	if text := disrupt.Next(v, never).Events; len(text) != 1 || !strings.Contains(text[0].Event.Text, "request 50 % of its CPU") {
 		t.Errorf("it is said that %+v, want 50 %%", text)
 	}
 }

@@ -58,7 +58,7 @@ func awaitingDetachment(waiting []*storagev1.VolumeAttachment, deadline time.Tim
 	}
 	text := fmt.Sprintf("The instance is kept until %s: %s", orZero(len(waiting)), list(names, len(waiting)))
 	if !deadline.IsZero() {
-		text += "; at the latest until " + deadline.UTC().Format(time.RFC3339)
+		text += "; no later than " + deadline.UTC().Format(time.RFC3339)
 	}
 	return event.Event{Reason: event.AwaitingVolumeDetachment, Text: text}
 }

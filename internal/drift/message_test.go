@@ -44,7 +44,7 @@ func TestTrust_A04_DriftOfAPoolNamesTheField(t *testing.T) {
 			oldnew: []string{"48h", "49h"}, claim: map[string]string{karpv1.AnnotationNodePoolHash: "1", karpv1.AnnotationNodePoolHashVersion: drift.PoolHashVersion},
 			want: "NodePool p: a field of spec.template changed since the node was launched",
 		},
-		"a requirement": {oldnew: []string{"[amd64]", "[arm64]"}, want: "NodePool p: spec.template.spec.requirements ask for kubernetes.io/arch In [arm64], the node has amd64"},
+		"a requirement": {oldnew: []string{"[amd64]", "[arm64]"}, want: "NodePool p: spec.template.spec.requirements require kubernetes.io/arch In [arm64], the node has amd64"},
 	} {
 		claim := &karpv1.NodeClaim{}
 		claim.Labels, claim.Annotations = labels, old.Annotations

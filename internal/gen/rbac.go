@@ -30,7 +30,7 @@ func rbacPage() file {
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", groupOf(r), resourceOf(r), strings.Join(r.Verbs, ", "), oneLine(r.For), oneLine(r.Without))
 	}
-	b.WriteString("\n## Rights that values of the chart grant\n\nKarpenter does not ask for them. They are part of the ClusterRole karpenter-core if the value is set.\n\n" +
+	b.WriteString("\n## Rights that values of the chart grant\n\nKarpenter does not have them. They are part of the ClusterRole karpenter-core if the value is set.\n\n" +
 		"| Value | Group | Resource | Verbs | For | Without it |\n|---|---|---|---|---|---|\n")
 	for _, r := range rights.All() {
 		if r.Value != "" {

@@ -65,7 +65,7 @@ func (x expectations) unboundEvent(e expected, now time.Time, period time.Durati
 	}
 	return event.Event{Reason: event.FailedScheduling, Key: "unbound", Text: fmt.Sprintf(
 		"The pod has room on node/%s and was expected there, or on nodes like it, for %s, but the scheduler did not put it there. "+
-			"Something that only the scheduler knows of keeps it away: see its own events on the pod, and its plugins and extenders. No other node is bought for the pod while this one has room",
+			"Something that only the scheduler knows of keeps it away: see its own events on the pod, and its plugins and extenders. No other node is launched for the pod while this one has room",
 		e.node, waited.Round(time.Second))}, true
 }
 

@@ -76,7 +76,7 @@ func apiCodes(yield func(Doc) bool) bool {
 		yield(Doc{ValuesMissing, "operator {have} needs {want}", "A requirement has too few or too many values for its operator.", "Give the number of values named."}) &&
 		yield(Doc{ValueNotInteger, "{have} is not a whole number of zero or more", "A numeric operator was given something else than one non-negative integer.", "Give one integer."}) &&
 		yield(Doc{ValueUnknown, "{have} is not a known value; use one of {want}", "A label with a closed set of values was given only unknown ones.", "Use a value of the set named."}) &&
-		yield(Doc{MinValuesUnmet, "minValues asks for {want} values, {have} are possible", "Fewer values are listed or known than minValues demands.", "List more values or lower minValues."}) &&
+		yield(Doc{MinValuesUnmet, "minValues requires {want} values, {have} are possible", "Fewer values are listed or known than minValues demands.", "List more values or lower minValues."}) &&
 		yield(Doc{TaintMalformed, "{have} is not legal in a taint: {want}", "The key or value of a taint breaks the Kubernetes label syntax.", "Keep keys to an optional DNS prefix, a slash and at most 63 characters, values to at most 63."}) &&
 		yield(Doc{TaintDuplicate, "taint {have} appears more than once", "The same key and effect appear twice over taints and startupTaints.", "Keep one of them."}) &&
 		yield(Doc{TooManyEntries, "has {have} entries; at most {want} are allowed", "A list or map is longer than the API allows.", "Shorten it."}) &&

@@ -56,9 +56,9 @@ func forSpreadAndBuffers(resource string) Right {
 // ownKinds are rights to NodePools, NodeClaims and NodeOverlays.
 func ownKinds() []Right {
 	return []Right{
-		vitalRight(karpenter, "nodepools", "what may be bought"),
+		vitalRight(karpenter, "nodepools", "which nodes may be launched"),
 		unusedRight(karpenter, "nodepools/status", read()...),
-		vitalRight(karpenter, "nodeclaims", "what was bought"),
+		vitalRight(karpenter, "nodeclaims", "which nodes were launched"),
 		unusedRight(karpenter, "nodeclaims/status", read()...),
 		{
 			Role: Core, Group: karpenter, Resource: "nodeoverlays", Verbs: read(), For: "adjusted prices and capacity (feature gate `NodeOverlay`)",
@@ -67,7 +67,7 @@ func ownKinds() []Right {
 		unusedRight(karpenter, "nodeoverlays/status", read()...),
 		{
 			Role: Core, Group: karpenter, Resource: "nodeclaims", Verbs: []string{"create"}, For: "every node begins with a NodeClaim",
-			Without: "no node is bought: an error in the log with each plan, and the event `FailedScheduling` of the pods says that claims of the NodePool are denied",
+			Without: "no node is launched: an error in the log with each plan, and the event `FailedScheduling` of the pods says that claims of the NodePool are denied",
 		},
 		{
 			Role: Core, Group: karpenter, Resource: "nodeclaims", Verbs: []string{"delete"}, For: "consolidation, drift, expiration, repair, interruption",
@@ -90,7 +90,7 @@ func ownKinds() []Right {
 		unusedRight(karpenter, "nodepools", "update"),
 		{
 			Role: Core, Group: karpenter, Resource: "nodepools/status", Verbs: []string{"patch"}, For: "conditions and counters of pools",
-			Without: "a new NodePool never becomes ready, and nothing is bought for it: an error in the log with each attempt",
+			Without: "a new NodePool never becomes ready, and nothing is launched for it: an error in the log with each attempt",
 		},
 		unusedRight(karpenter, "nodepools/status", "update"),
 		{
@@ -213,11 +213,11 @@ func optionalRights() []Right {
 		},
 		forDRA("resourceslices"),
 		{
-			Role: Core, Resource: "pods/status", Verbs: []string{"patch"}, Value: "optionalRights.nominatePods=true", For: "the scheduler tries pods first on the node that was bought for them",
+			Role: Core, Resource: "pods/status", Verbs: []string{"patch"}, Value: "optionalRights.nominatePods=true", For: "the scheduler tries pods first on the node that was launched for them",
 			Without: "with `--nominate-pods`, an error in the log, and the scheduler decides alone",
 		},
 		{
-			Role: Core, Resource: "limitranges", Verbs: []string{"list", "watch"}, Value: "optionalRights.limitRanges=true", For: "what a LimitRange has the pods of a DaemonSet ask for",
+			Role: Core, Resource: "limitranges", Verbs: []string{"list", "watch"}, Value: "optionalRights.limitRanges=true", For: "the requests that a LimitRange sets for pods of a DaemonSet",
 			Without: "a warning in the log; a first node may be too small where a LimitRange gives requests to a DaemonSet",
 		},
 		{

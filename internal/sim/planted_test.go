@@ -51,7 +51,7 @@ func plantedBugs() []plantedBug {
 				return allCounted(b.WithoutBackedOff(pool, list, now))
 			}
 		}},
-		{name: "nodes that were bought for a pod are forgotten", seed: 7, rules: []string{"one node after another"}, plant: func(s *sim.Steps) {
+		{name: "nodes that were launched for a pod are forgotten", seed: 7, rules: []string{"one node after another"}, plant: func(s *sim.Steps) {
 			s.RecordOrders = func(state *provision.State, list []provision.OrderResult, _ *cluster.Snapshot, now time.Time) []provision.OrderStep {
 				return state.RecordOrders(list, &cluster.Snapshot{}, now)
 			}

@@ -256,7 +256,7 @@ func TestDevices(t *testing.T) {
 			},
 			want: []string{"p on n2"},
 		},
-		"DR-06: no node is bought for a claim that is allocated on a full node": {
+		"DR-06: no node is launched for a claim that is allocated on a full node": {
 			build: func(w *deviceWorld) {
 				w.node("n1", "g1", 4, gpus(1, "a"))
 				allocate(w.claim("c", 1, ""), "n1", "gpu-0", "p")

@@ -14,7 +14,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud/driver"
 )
 
-// Nodes says what becomes of nodes that are still there.
+// Nodes says what happens to nodes that are still there.
 type Nodes string
 
 // What can become of them. The names are values of the chart.

@@ -38,10 +38,10 @@ func causes() []cause {
 		cause{"InternalError", "EC2 had an internal error; the launch is tried again", []string{"InternalError"}},
 		cause{"FreeTierIneligible", "the account may only launch instance types of the free tier; upgrade it, or allow such a type in the pool", []string{"free tier"}},
 		cause{"FreeTierIneligible", "the account may only launch instance types of the free tier; upgrade it, or allow such a type in the pool", []string{"Free Tier"}},
-		cause{"FleetQuotaExceeded", "the account has too many fleets; ask for a higher EC2 Fleet quota", []string{CodeFleetQuota}},
+		cause{"FleetQuotaExceeded", "the account has too many fleets; request a higher EC2 Fleet quota", []string{CodeFleetQuota}},
 		cause{"AccountPendingVerification", "AWS is still verifying the account for this region; it takes up to four hours", []string{"PendingVerification"}},
-		cause{"SpotQuotaExceeded", "the spot quota of the account is used up; ask for a higher one, or allow on-demand capacity", []string{CodeSpotQuota}},
-		cause{"VCPULimitExceeded", "the vCPU quota of the account is used up; ask for a higher one, or allow other instance families", []string{"VcpuLimitExceeded"}},
+		cause{"SpotQuotaExceeded", "the spot quota of the account is used up; request a higher one, or allow on-demand capacity", []string{CodeSpotQuota}},
+		cause{"VCPULimitExceeded", "the vCPU quota of the account is used up; request a higher one, or allow other instance families", []string{"VcpuLimitExceeded"}},
 		cause{"InsufficientFreeAddressesInSubnet", "the subnet has no free addresses; add subnets to the node class, or make the subnet larger", []string{CodeSubnetFull}},
 	)
 }

@@ -80,7 +80,7 @@ func choose(types []catalog.InstanceType, w want, bestEffort bool, out func(inst
 	list = byPrice(list)
 	list = list[:min(maxTypes, len(list))]
 	if key, have, found := missingMinValues(list, w.needs); found && !bestEffort {
-		return choice{}, noCapacityError(fmt.Sprintf("minValues asks for %d values of %s, and what is available now has %d", w.needs[key].MinValues, key, have))
+		return choice{}, noCapacityError(fmt.Sprintf("minValues requires %d values of %s, and what is available now has %d", w.needs[key].MinValues, key, have))
 	}
 	c := choice{capacityType: capacityTypeOf(list), tenancy: tenancyOf(w.needs)}
 	spot := w.needs.Allows(karpv1.LabelCapacityType, karpv1.CapacityTypeSpot)

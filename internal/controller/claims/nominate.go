@@ -80,7 +80,7 @@ func (n *Nominator) recordResult(ctx context.Context, pod *corev1.Pod, err error
 	case apierrors.IsForbidden(err):
 		result = "denied"
 		if n.recordDenial() {
-			log.FromContext(ctx).Error(err, "pods are not nominated for the nodes that were bought for them, so the scheduler may give their room to others and more nodes may be needed; "+
+			log.FromContext(ctx).Error(err, "pods are not nominated for the nodes that were launched for them, so the scheduler may give their room to others and more nodes may be needed; "+
 				"allow the service account to patch pods/status, or set --nominate-pods=false")
 		}
 	default:

@@ -127,7 +127,7 @@ func TestFM_I01_PodsThatCome(t *testing.T) {
 	})
 }
 
-// FM I03: what is wrong with the volumes of a pod is told to that pod; no node is bought for it, and the
+// FM I03: what is wrong with the volumes of a pod is told to that pod; no node is launched for it, and the
 // others are planned for.
 func TestFM_I03_BrokenVolumes(t *testing.T) {
 	t.Parallel()

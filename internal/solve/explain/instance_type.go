@@ -117,9 +117,9 @@ func (e *explainer) explainTooSmall(code reason.Code, pl *model.Pool, types bits
 	}
 	switch {
 	case available < 0: // DaemonSets request more than the type has
-		r.Have += ", as " + e.largestDaemons(pl.Capacity, types, lane) + " for more than there is"
+		r.Have += ", as " + e.largestDaemons(pl.Capacity, types, lane) + " more than there is"
 	case e.wouldFit(pl, types, lane):
-		r.Have += ", as " + e.largestDaemons(pl.Capacity, types, lane) + " for the rest"
+		r.Have += ", as " + e.largestDaemons(pl.Capacity, types, lane) + " the rest"
 	}
 	if lane == resources.CPU && e.c.Requests[lane] >= millionCores {
 		r.Because = []reason.Reason{{Code: reason.UnitSuspicious, Have: quantityText(m, lane, e.c.Requests[lane]), Want: guessMeantCores(laneName(m, lane), e.c.Requests[lane])}}
@@ -153,11 +153,11 @@ func (e *explainer) largestDaemons(r *model.PoolCapacity, types bitset.Set, lane
 	}
 	switch {
 	case largest < 0: // the type itself has a negative amount
-		return "the system asks"
+		return "the system requests"
 	case others > 0:
-		return fmt.Sprintf("daemonset/%s and %d more ask", m.Daemons[largest].Key, others)
+		return fmt.Sprintf("daemonset/%s and %d more request", m.Daemons[largest].Key, others)
 	}
-	return "daemonset/" + m.Daemons[largest].Key.String() + " asks"
+	return "daemonset/" + m.Daemons[largest].Key.String() + " requests"
 }
 
 const millionCores = 1_000_000 * 1000 // in thousandths
