@@ -94,7 +94,7 @@ func TestTrust_C07_AgesAreCountedWithTheTimeOfTheAPIServer(t *testing.T) {
 	}
 }
 
-// Whoever compares times of objects or instances with now does so with the corrected clock.
+// Code that compares times of objects or instances with now uses the corrected clock.
 func TestTrust_C07_ControllersHaveTheCorrectedClock(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"core.go", "repair.go", "observe.go", "app.go"} {

@@ -59,7 +59,7 @@ func TestLC60_TheLeaseOfKarpenter(t *testing.T) {
 	}
 }
 
-// FM C03: a leader that was paused beyond its lease writes nothing more; another one may lead by now. Whoever never led
+// FM C03: a leader that was paused beyond its lease writes nothing more; another one may lead by now. A process that never led
 // writes as before, and so does one that renews.
 func TestFM_C03_NothingIsWrittenAfterTheLease(t *testing.T) {
 	t.Parallel()

@@ -41,7 +41,7 @@ func (g *gate) written() []string {
 	return g.lines
 }
 
-// FM N17: nobody reads the log. However much loops have to say, they are held up for less than a second; when
+// FM N17: no process reads the log. However much loops log, they are held up for less than a second; when
 // somebody reads again, what was kept comes, then how much is missing, and lines are waited for again.
 func TestFM_N17_LogWithoutReader(t *testing.T) {
 	t.Parallel()

@@ -319,7 +319,7 @@ func TestForeignProviderIDsAreNotGone(t *testing.T) {
 	}
 }
 
-// A kubelet block on a claim, which it has from a v1beta1 pool, must not reach a node as it is: whoever may
+// A kubelet block on a claim, which it has from a v1beta1 pool, must not reach a node as it is: any user who may
 // edit a pool could have the node run what they like.
 func TestTrust_C01_KubeletBlocksOfClaimsAreCheckedBeforeTheLaunch(t *testing.T) {
 	t.Parallel()

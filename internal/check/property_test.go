@@ -115,7 +115,7 @@ func TestWorkersNeverMatter(t *testing.T) {
 	})
 }
 
-// Packing 3: never more expensive than the greedy baseline, and nobody is left out whom it would place. The
+// Packing 3: never more expensive than the greedy baseline, and no pod is left out that it would place. The
 // objective has a fee per node, so with one it is price and fee together that may not rise.
 func TestNeverWorseThanGreedy(t *testing.T) {
 	t.Parallel()

@@ -146,7 +146,7 @@ type spotPool struct{ instanceType, zone string }
 
 func cheapestOf(n *solve.NewNode) spotPool { return spotPool{n.Offer.Type, n.Offer.Zone} }
 
-// deepestOf is an EC2 in which each spot pool has a depth that nobody knows. It launches the deepest that a claim leaves
+// deepestOf is an EC2 in which each spot pool has an unknown depth. It launches the deepest that a claim leaves
 // open, among those that cost at most half more than the cheapest.
 func deepestOf(types []catalog.InstanceType, seed uint64) func(n *solve.NewNode) spotPool {
 	byName := map[string]*catalog.InstanceType{}

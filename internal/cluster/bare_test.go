@@ -9,7 +9,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 )
 
-// Trust B07: whoever controls a pod makes it again; an owner that does not control it never will.
+// Trust B07: the controller of a pod creates it again; an owner that is not its controller never does.
 func TestTrust_B07_BarePods(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -14,7 +14,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reason"
 )
 
-// Devices is what dynamic resource allocation knows of the cluster. The objects are shared with a cache: nobody
+// Devices is what dynamic resource allocation knows of the cluster. The objects are shared with a cache: no caller
 // writes to them.
 type Devices struct {
 	Claims  []*resourcev1.ResourceClaim `json:"claims,omitempty"`  // by namespace, then name

@@ -13,7 +13,7 @@ func (s *Snapshot) UnmarshalJSON(data []byte) error {
 }
 
 // Intern gives pods with equal shapes the same *Shape, in the Snapshot and in further lists of pods,
-// such as those of a Problem that was decoded together with it. It is for values that nobody else has
+// such as those of a Problem that was decoded together with it. It is for values that no other goroutine has
 // seen yet.
 func (s *Snapshot) Intern(lists ...[]Pod) {
 	known := map[string]*Shape{}

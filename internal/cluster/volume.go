@@ -239,7 +239,7 @@ func csiDriver(plugin string) (driver string, inTree bool) {
 }
 
 // onNode reports whether a volume is part of one machine. Its hostname is then no preference: the machine
-// may be gone, and nobody can order another of that name.
+// may be deleted, and no other claim of that name can be created.
 func onNode(v *corev1.PersistentVolume) bool { return v.Spec.Local != nil || v.Spec.HostPath != nil }
 
 func volumeTerms(v *corev1.PersistentVolume) []corev1.NodeSelectorTerm {

@@ -259,7 +259,7 @@ func TestEverySettingHasAnExample(t *testing.T) {
 	}
 }
 
-// Every field of Config is the business of some setting: what no example changes, nobody can set.
+// Every field of Config is the business of some setting: a field that no example changes has no setting.
 func TestEveryFieldHasASetting(t *testing.T) {
 	t.Parallel()
 	changed := map[string]bool{}

@@ -17,7 +17,7 @@ type failure struct {
 	took   time.Duration
 	lines  []string // what it printed, as far as it matters
 	mend   string   // the command that fixes it, where there is one
-	repeat string   // the command that runs only this again, set by whoever knows the command
+	repeat string   // the command that runs only this again, set by the caller that knows the command
 }
 
 func missing(n int) string { return fmt.Sprintf("… %d more lines are in the log", n) }
@@ -176,7 +176,7 @@ func (f *failure) firstComplaints() []string {
 	return found
 }
 
-// shorten cuts a line that nobody reads to its end, such as a log entry as JSON. The log has all of it.
+// shorten cuts a long line, such as a log entry as JSON. The log has all of it.
 func shorten(line string) string {
 	const most = 400
 	if runes := []rune(line); len(runes) > most {

@@ -19,7 +19,7 @@ import (
 
 // Go's test cache knows a file that a test read by its size and its time of modification, and git gives every file of a
 // new clone the time of the checkout. So the gate gives each file that is as git has it a time that follows from its
-// content: results of tests whose inputs another clone had too are found. What somebody is editing is left alone.
+// content: results of tests whose inputs another clone had too are found. Files with uncommitted changes are left alone.
 
 // comparedByMake are the prerequisites of a rule of the Makefile: it builds the tools again when one is newer than they are,
 // and no test reads them.

@@ -24,7 +24,7 @@ type goPackage struct {
 	imports    map[string]bool // true for those of its code, false for those of its tests alone
 	fuzz       []string        // names of fuzz targets
 	properties []string        // names of the tests in files that use rapid
-	weight     int             // bytes of tests: a guess at how long they take, where nobody has measured
+	weight     int             // bytes of tests: an estimate of how long they take, without a measurement
 }
 
 // A survey is every package of the repository, by directory.

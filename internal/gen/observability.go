@@ -15,7 +15,7 @@ func dashboards() string { return filepath.Join("observability", "dashboards") }
 // chartRules is where the chart has its copy of the rules: Helm reads no file outside a chart.
 func chartRules() string { return filepath.Join("charts", "karpenter", "files", "rules") }
 
-// chartDashboards is where the chart has its copy of the dashboards, in one line each: nobody reads them there.
+// chartDashboards is where the chart has its copy of the dashboards, in one line each, because they are not read there.
 func chartDashboards() string { return filepath.Join("charts", "karpenter", "files", "dashboards") }
 
 // observabilityFiles are the dashboards, and the chart's copies of them and of the rules for Prometheus.

@@ -108,7 +108,7 @@ func TestGuardCachesReviews(t *testing.T) {
 	}
 }
 
-// One who tries many tokens locks out nobody: not a reader who was let in before, not even one from the same
+// A caller that tries many tokens locks out no other caller: not a reader who was let in before, not even one from the same
 // address, and not one who comes from elsewhere. All together cannot make us request ever either.
 func TestGuardIsFair(t *testing.T) {
 	t.Parallel()

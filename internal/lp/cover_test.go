@@ -219,7 +219,7 @@ func catalogue(seed uint64, n, m int) (cost, columns, demand []float64) {
 		if rnd.IntN(6) > 0 {
 			demand[r] = 1000 * rnd.Float64() * math.Pow(10, float64(r%4*3))
 		}
-		for j := range n { // somebody provides it
+		for j := range n { // a bin provides it
 			if columns[j*m+r] > 0 {
 				break
 			}

@@ -199,7 +199,7 @@ func (m *market) newBundle(in []uint64) *bundle {
 			}
 			top = max(top, m.groups[g].top[r])
 		}
-		b.unit[r] = 1 / top // zero if free, infinite if nobody has it
+		b.unit[r] = 1 / top // zero if free, infinite if no option has it
 	}
 	return b
 }

@@ -13,7 +13,7 @@ func words() reqs.Vocabulary {
 	return reqs.Vocabulary{WellKnownKeys: map[string]bool{"known": true}}
 }
 
-// tableOf interns the sets, some values nobody mentions, and enough padding keys and values that
+// tableOf interns the sets, some values that no requirement mentions, and enough padding keys and values that
 // bitmaps take more than one word.
 func tableOf(t *rapid.T, sets ...reqs.Set) *reqs.Table {
 	b := reqs.NewBuilder(words())

@@ -103,7 +103,7 @@ func (w *World) named(pod *corev1.Pod) bool {
 }
 
 // attach gives a pod its claims, bound to volumes. zones= is about the first of them; a pod that names
-// none gets one whose driver nobody counts.
+// none gets one whose driver has no limit.
 func (w *World) attach(l *Line, pod *corev1.Pod, volumes []string, zones, number string) {
 	if len(volumes) == 0 && zones != "" {
 		volumes = []string{"/" + pod.Name}

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// FM C17: the node that this controller runs on is left alone as long as nobody elsewhere could take over.
+// FM C17: the node that this controller runs on is left alone as long as no other replica could take over.
 func TestFM_C17_TheLeadersOwnNode(t *testing.T) {
 	t.Parallel()
 	replica := func(name, node string, change ...func(*corev1.Pod)) *corev1.Pod {

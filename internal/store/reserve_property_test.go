@@ -14,7 +14,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// G10 in any interleaving: whoever orders reserves before; claims are written, fail, launch and go in any
+// G10 in any interleaving: a caller reserves before it creates a claim; claims are written, fail, launch and go in any
 // order; commands end well or are given up as a whole. The pool never has more than its limits, not
 // counting replacements of nodes that are still there.
 func TestPropertyG10_LimitsHold(t *testing.T) {

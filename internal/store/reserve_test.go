@@ -156,7 +156,7 @@ func TestG10_ReserveAtOnce(t *testing.T) {
 	}
 }
 
-// G8: who planned before somebody else ordered a node for one of the same pods gets none, be that one written
+// G8: a caller that planned before another caller ordered a node for one of the same pods gets none, be that one written
 // already or not. Who planned later knows of it, and one that goes or came to nothing is no reason.
 func TestG8_NoPodIsServedTwice(t *testing.T) {
 	t.Parallel()

@@ -257,7 +257,7 @@ func TestFM_D04_CreatedClaimsCountAtOnce(t *testing.T) {
 	}
 }
 
-// Scheduling 3.2: pods of a terminating node are planned for, its capacity is offered to nobody.
+// Scheduling 3.2: pods of a terminating node are planned for, its capacity is offered to no pod.
 func TestPodsOfDeletingNodesNeedAPlace(t *testing.T) {
 	t.Parallel()
 	s := New(testOptions())

@@ -110,7 +110,7 @@ func feedAll(s *Store, objects func(string, ...func(*corev1.PersistentVolumeClai
 	}
 }
 
-// A node that a pod is about to be bound to is not disrupted, except to repair it: whoever nominated the pod
+// A node that a pod is about to be bound to is not disrupted, except to repair it, whichever component nominated the pod
 // may have forgotten it.
 func TestTrust_A06_NodesOfSuchPodsStay(t *testing.T) {
 	t.Parallel()
@@ -201,7 +201,7 @@ func TestTrust_A03_LandedElsewhereIsCounted(t *testing.T) {
 	for range 2 {
 		s.feedObject(podObject("w1", "ip-1"), false)
 		s.feedObject(podObject("w2", "ip-2"), false)
-		s.feedObject(podObject("w9", "ip-1"), false) // nobody planned for it
+		s.feedObject(podObject("w9", "ip-1"), false) // not planned for
 	}
 	s.feedObject(podObject("w3", ""), true)
 	compare(t, "landed", map[bool]int{true: 1, false: 1}, counts)

@@ -23,7 +23,7 @@ const (
 	Keep Nodes = "Keep"
 	// Delete deletes all NodePools first, and waits until the controller has drained and terminated their nodes.
 	Delete Nodes = "Delete"
-	// Release lets them run without finalizers: they are nobody's, and deleting objects does not terminate instances.
+	// Release lets them run without finalizers: no controller manages them, and deleting objects does not terminate instances.
 	Release Nodes = "Release"
 )
 

@@ -81,7 +81,7 @@ func (s *scene) finalizers(obj client.Object, name string) []string {
 	return obj.GetFinalizers()
 }
 
-// LC-63, S-133: a class that nobody uses is cleaned under the lease, after whoever led has stopped, and stays as an object.
+// LC-63, S-133: a class that no NodeClaim uses is cleaned under the lease, after the previous leader has stopped, and stays as an object.
 // The lease is not given back: a replica that is still there would put the finalizer on again.
 func TestLC_63_UnusedClasses(t *testing.T) {
 	t.Parallel()

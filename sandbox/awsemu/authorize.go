@@ -14,7 +14,7 @@ type access struct {
 	action   string              // such as iam:PassRole
 	resource string              // ARN; empty when it cannot be said yet
 	context  map[string][]string // what conditions can test, by key such as aws:RequestTag/Name
-	// unsure are the beginnings of the keys that nobody can tell: the tags of what does not exist. They
+	// unsure are the prefixes of keys whose values are unknown: the tags of what does not exist. They
 	// count in favour of the caller, so that the operation can say what is missing.
 	unsure []string
 }

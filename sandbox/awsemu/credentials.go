@@ -138,7 +138,7 @@ func writeJSON(w http.ResponseWriter, status int, value any) {
 	_ = json.NewEncoder(w).Encode(value) // the client is gone; nothing to do about it
 }
 
-// authenticateCaller turns away expired keys, and those that nobody gave out: of sessions always, of others if the known ones are
+// authenticateCaller turns away expired keys, and unknown keys: of sessions always, of others if the known ones are
 // listed. Who requests credentials has none yet. The emulator must be locked.
 func (e *Emulator) authenticateCaller(c *call) error {
 	session, issued := e.iamState().Sessions[c.Key]

@@ -149,7 +149,7 @@ func (e *Emulator) targetReservation(c *call, p *launchPool, id string) error {
 	return nil
 }
 
-// findAddress returns an address of a subnet that nobody has, going round so that addresses rest a
+// findAddress returns a free address of a subnet, going round so that addresses rest a
 // while before they are used again.
 func (e *Emulator) findAddress(s *Subnet) (string, bool) {
 	prefix, err := netip.ParsePrefix(s.CIDR)

@@ -229,7 +229,7 @@ func TestManyCallersAtOnce(t *testing.T) {
 	}
 }
 
-// TestOddParameters sends what no client sends: nothing may crash, and nobody may be told it worked
+// TestOddParameters sends what no client sends: nothing may crash, and no response may claim success
 // on the wrong side.
 func TestOddParameters(t *testing.T) {
 	t.Parallel()

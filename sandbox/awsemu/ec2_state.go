@@ -40,7 +40,7 @@ type Subnet struct {
 	Cursor      int               `json:"cursor,omitempty"` // last address handed out, as an offset
 }
 
-// SecurityGroup is a security group; its rules matter to nobody here.
+// SecurityGroup is a security group; its rules have no effect here.
 type SecurityGroup struct {
 	ID          string            `json:"id"`
 	Name        string            `json:"name"`

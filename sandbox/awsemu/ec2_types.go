@@ -132,7 +132,7 @@ type spotPricesAnswer struct {
 	Next  string          `xml:"nextToken,omitempty"`
 }
 
-// describeSpotPrices answers with the present prices only: nobody here looks at older ones.
+// describeSpotPrices answers with current prices only: no client here reads older ones.
 func (e *Emulator) describeSpotPrices(c *call) (any, error) {
 	filters, err := untaggedFilters(c, "instance-type", "availability-zone", "product-description")
 	if err != nil {

@@ -86,7 +86,7 @@ func (e *Emulator) Changed() <-chan struct{} {
 	return e.changed
 }
 
-// MakeVolume adds a volume for somebody who provisions volumes from outside, such as a CSI driver. One
+// MakeVolume adds a volume for an external provisioner such as a CSI driver. One
 // that is there stays as it is.
 func (e *Emulator) MakeVolume(v Volume) {
 	e.mu.Lock()
@@ -100,7 +100,7 @@ func (e *Emulator) MakeVolume(v Volume) {
 	e.notifyChange()
 }
 
-// RemoveVolume deletes a volume that nobody uses; one that is gone is no error.
+// RemoveVolume deletes an unused volume; one that is gone is no error.
 func (e *Emulator) RemoveVolume(id string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -40,7 +40,7 @@ type ImageDevice struct {
 	Type    string `json:"type,omitempty"`
 }
 
-// usualRootGiB is the size of a root volume that nobody said anything about.
+// usualRootGiB is the default size of a root volume.
 const usualRootGiB = 20
 
 // blockDevices are the volumes that an image brings; every image has a root volume.

@@ -22,7 +22,7 @@ type EKSState struct {
 	Associations map[string]Association `json:"associations,omitempty"`
 }
 
-// Cluster is the cluster of the fixture. The network members are for whoever owns the network to fill.
+// Cluster is the cluster of the fixture. The network members are filled by the owner of the network.
 type Cluster struct {
 	Name          string    `json:"name"`
 	Version       string    `json:"version"`

@@ -18,7 +18,7 @@ type User struct {
 }
 
 // ReviewToken tells who shows a token, as EKS does: the token is a signed question to STS, and the access entries of the
-// clusters say whom they let in. Whoever has a key of the account made its clusters, and may do everything there.
+// clusters decide which users they admit. A user with a key of the account created its clusters, and may do everything there.
 func (e *Emulator) ReviewToken(token string) (User, error) {
 	encoded, ours := strings.CutPrefix(token, clusterTokenPrefix)
 	if !ours {

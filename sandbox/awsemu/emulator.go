@@ -39,7 +39,7 @@ type Fixture struct {
 	KubernetesVersion string           // such as 1.34
 	TokenKey          crypto.PublicKey // that the tokens of the cluster's service accounts are signed with; without, none is believed
 	Queue             string
-	// Bare is an account that nobody prepared for the cluster: no role, instance profile, OIDC provider, access entry or pod
+	// Bare is an account that is not prepared for the cluster: no role, instance profile, OIDC provider, access entry or pod
 	// identity association, and no queue.
 	Bare bool
 	// Families of instance types that there are; none means all. Reading the whole catalogue takes a client a
@@ -274,7 +274,7 @@ func (e *Emulator) notifyChange() {
 	e.changed = make(chan struct{})
 }
 
-// Run keeps the emulated world moving while nobody calls, until the context ends.
+// Run advances the emulated account while there are no calls, until the context ends.
 func (e *Emulator) Run(ctx context.Context) error {
 	for {
 		e.mu.Lock()

@@ -12,7 +12,7 @@ import (
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
 )
 
-// Policy is a policy of the account that can be attached to roles: whoever has such a role may do what its default
+// Policy is a policy of the account that can be attached to roles: a principal with such a role may do what its default
 // version says.
 type Policy struct {
 	Name     string    `json:"name"`

@@ -286,7 +286,7 @@ func messageOf(err error) string {
 	return ""
 }
 
-// An account that nobody has prepared has nothing that the guides make, and comes back from a snapshot.
+// An account that is not prepared has nothing that the guides create, and comes back from a snapshot.
 func TestBareAccount(t *testing.T) {
 	t.Parallel()
 	f := testFixture()

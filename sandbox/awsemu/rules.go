@@ -116,7 +116,7 @@ func (e *Emulator) judgeCall(c *call) (fault, error) {
 	return fault{}, nil
 }
 
-// authorizeCall asks the policies of the caller. A pod that requests credentials is nobody yet.
+// authorizeCall asks the policies of the caller. A pod that requests credentials has no identity yet.
 func (e *Emulator) authorizeCall(c *call) error {
 	if c.Service == wire.EKSAuth || e.authorityOfKey(c.Key).isUnrestricted() {
 		return nil

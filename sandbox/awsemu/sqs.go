@@ -20,7 +20,7 @@ type SQSState struct {
 }
 
 // interruptionQueue is how an installation makes its queue (S-028). A message is of no use once the instance
-// is gone; who receives one says for how long it hides it, so that the other number matters to nobody.
+// is gone; who receives one says for how long it hides it, so that the other number has no effect.
 func interruptionQueue() map[string]string {
 	return map[string]string{retentionAttribute: "300", visibilityAttribute: "60", encryptionAttribute: "true"}
 }

@@ -200,7 +200,7 @@ func (e *Emulator) issueCredentials(role, session string, valid time.Duration) i
 	if len(state.Sessions) >= maxSessions {
 		maps.DeleteFunc(state.Sessions, func(_ string, s Session) bool { return s.Expires.Before(now) })
 	}
-	if len(state.Sessions) >= maxSessions { // the next to expire goes: what nobody knows is refused
+	if len(state.Sessions) >= maxSessions { // the next to expire is dropped: unknown tokens are refused
 		delete(state.Sessions, slices.MinFunc(slices.Sorted(maps.Keys(state.Sessions)), func(a, b string) int {
 			return state.Sessions[a].Expires.Compare(state.Sessions[b].Expires)
 		}))

@@ -98,7 +98,7 @@ func (c *cloud) roleSession(name string) (cfg aws.Config, key string) {
 	return cfg, given.key
 }
 
-// Whom a role trusts, it lets in, and nobody else.
+// A role admits the principals that it trusts, and no others.
 func TestTrustOfARole(t *testing.T) {
 	t.Parallel()
 	c := startCloud(t)

@@ -503,7 +503,7 @@ func TestS_115_ChartValues(t *testing.T) {
 	}
 }
 
-// values10 has what users of chart 1.0.x have in their files: values that are gone, values nobody knows, and gates of then.
+// values10 has what users of chart 1.0.x have in their files: values that are gone, unknown values, and gates of then.
 const values10 = `
 webhook: {enabled: true, serviceName: "", port: 8443, metrics: {port: 8001}}
 logConfig: {enabled: true}

@@ -1,4 +1,4 @@
-// Package clients runs programs that nobody here wrote against the sandbox, with the commands that
+// Package clients runs third-party programs against the sandbox, with the commands that
 // users type: kubectl and helm, built from their modules, and the aws that is installed.
 //
 // There are only tests, and one world for all of them. What a command must do is a line in a table of

@@ -30,7 +30,7 @@ type Options struct {
 	// under names that everybody knows, such as ec2.eu-west-1.amazonaws.com. The pod wins where it has them too.
 	Network []string
 	// Resolves reports whether pods with a DNS policy can look these names up; nil: all can. Where they cannot, the variables of
-	// Network lead to a name that nobody knows.
+	// Network lead to an unknown name.
 	Resolves func(policy corev1.DNSPolicy) bool
 }
 

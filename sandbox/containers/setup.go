@@ -236,7 +236,7 @@ func (s *setup) mapPorts(ctx context.Context, values map[string]string) error {
 	return nil
 }
 
-// freePort is one that nobody listens on now.
+// freePort is a port that is free now.
 func freePort(ctx context.Context) (int, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -175,7 +175,7 @@ func (s *setup) kubeconfig() (string, error) {
 	return filepath.Join(s.dir, "kubeconfig"), WriteKubeconfig(filepath.Join(s.dir, "kubeconfig"), s.runtime.Config.Host, s.runtime.Config.CAData, filepath.Join(dir, "token"))
 }
 
-// WriteKubeconfig writes a file for clients that act as whoever the token in a file is of.
+// WriteKubeconfig writes a kubeconfig for clients that use the token in a file.
 func WriteKubeconfig(file, host string, authority []byte, tokenFile string) error {
 	const name = "sandbox"
 	config := clientcmdapi.NewConfig()

@@ -66,7 +66,7 @@ type ControlPlane struct {
 type Running struct {
 	Dir     string // absolute
 	Version string
-	Failed  <-chan error // receives the error of a component that ended although nobody stopped it
+	Failed  <-chan error // receives the error of a component that ended without being stopped
 	Stop    func() error // may be called again
 }
 
@@ -89,7 +89,7 @@ func Open(r Running) (*ControlPlane, error) {
 	return cp, nil
 }
 
-// Err receives the error of a component that ended although nobody stopped it.
+// Err receives the error of a component that ended without being stopped.
 func (cp *ControlPlane) Err() <-chan error { return cp.failed }
 
 // Stop ends every component, the datastore last. It returns when all have ended, or with an error

@@ -36,7 +36,7 @@ func (l *liveLine) finishLine() {
 	l.open, l.last = false, ""
 }
 
-// isTerminal says whether somebody looks at it now.
+// isTerminal says whether the output is a terminal.
 func isTerminal(out io.Writer) bool {
 	file, isFile := out.(*os.File)
 	if !isFile {

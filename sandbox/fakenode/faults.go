@@ -32,7 +32,7 @@ type Fault struct {
 	JoinLate time.Duration `json:"joinLate,omitempty"`
 	// JoinTwice registers a second Node with the same provider id, while the fault is in force.
 	JoinTwice bool `json:"joinTwice,omitempty"`
-	// Rejoin registers a Node again that somebody deleted while the instance runs.
+	// Rejoin registers a deleted Node again while the instance runs.
 	Rejoin bool `json:"rejoin,omitempty"`
 	// ProviderIDLate registers without a provider id, and sets it that much later on the emulated clock.
 	ProviderIDLate time.Duration `json:"providerIDLate,omitempty"`

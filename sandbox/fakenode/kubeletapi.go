@@ -23,7 +23,7 @@ const (
 )
 
 // KubeletAPI is what the API server asks kubelets for, of all nodes at once: the logs of containers, and connections to
-// their ports. It trusts whoever may connect. A simulated container has a log that says only that, and nothing listens on
+// their ports. It trusts every client that can connect. A simulated container has a log that says only that, and nothing listens on
 // its ports. Serve it on Options.KubeletPort.
 func (s *Simulator) KubeletAPI() http.Handler {
 	mux := http.NewServeMux()

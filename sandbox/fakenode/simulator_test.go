@@ -194,7 +194,7 @@ func TestClockAndRestart(t *testing.T) {
 	awaitNode(t, client, func(n *corev1.Node) bool { return n != nil && !isReady(n) })
 	stop()
 
-	// While nobody looked, the instance went.
+	// The instance was terminated between two looks.
 	cloud.set()
 	s, _ = startSimulator(t, o)
 	awaitWhy(t, s, "terminated")

@@ -102,7 +102,7 @@ func TestFM_D09_TooManyRequests(t *testing.T) {
 	f.waitForRunningPods("inflate", 1)
 }
 
-// FM D14: objects that leave out what they may leave out stop nobody.
+// FM D14: objects without optional fields do not block others.
 func TestFM_D14_SparseObjects(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, disturbsNone)

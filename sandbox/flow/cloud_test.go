@@ -136,7 +136,7 @@ func TestFM_E05_InstanceIsStopped(t *testing.T) {
 	f.waitForRunningPods("inflate", 1, later)
 }
 
-// FM E06, G2, LC-39: somebody strips the finalizer of a claim. The collector ends its instance, and the node goes.
+// FM E06, G2, LC-39: a user strips the finalizer of a claim. The collector ends its instance, and the node goes.
 func TestFM_E06_ClaimIsForcedAway(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, disturbsNone)

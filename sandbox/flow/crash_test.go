@@ -173,7 +173,7 @@ func TestFM_A01_RestartFindsTheInstanceItPaidFor(t *testing.T) {
 	}
 }
 
-// Rows 8 to 10: the controller is killed while it holds empty nodes, and then nobody wants them to go any more.
+// Rows 8 to 10: the controller is killed while it holds empty nodes, and then their removal is not wanted any more.
 // What it held is let go of, and all of them stay.
 func TestFM_C01_CrashesWhileNodesAreHeld(t *testing.T) {
 	t.Parallel()

@@ -27,7 +27,7 @@ package flow
 //   - P03, P05: prices are read every few hours, and at the start before a test could look. Package disrupt
 //     has prices that jump, and packages disrupt and controller a leader that has none yet.
 //   - H05: needs a second cluster on the same queue. Package interrupt has foreign messages.
-//   - LC-05, LC-34, LC-45, LC-48, LC-61: nobody sees these from outside. The spec of a claim cannot change, so its
+//   - LC-05, LC-34, LC-45, LC-48, LC-61: these are not visible from outside. The spec of a claim cannot change, so its
 //     generation never does; the rest is inside the controller. Unit tests.
 //   - LC-09: the emulated EC2 knows the partition of an instance from the start, so that no hook is ever pending.
 //   - LC-38: emulated instances send a message when they end, as those of EC2 do, and the claim goes by that. The

@@ -55,7 +55,7 @@ func TestFM_L01_ADayOfGrace(t *testing.T) {
 	f.waitForRunningPods("last", 1)
 }
 
-// FM L17, LC-23, LC-25, LC-28: somebody else deletes the Node first. The claim ends all the same, its instance with it, and all
+// FM L17, LC-23, LC-25, LC-28: a user deletes the Node first. The claim ends all the same, its instance with it, and all
 // is counted once.
 func TestFM_L17_TheNodeIsDeletedFirst(t *testing.T) {
 	t.Parallel()

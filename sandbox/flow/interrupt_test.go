@@ -217,7 +217,7 @@ func TestAWS_7_1_ScheduledChange(t *testing.T) {
 }
 
 // FM H13, S-144: a termination handler is installed too. It cordons, taints and drains the node that is
-// interrupted; the end is the same, and nobody undoes what the other one did.
+// interrupted; the end is the same, and neither undoes what the other one did.
 func TestFM_H13_TerminationHandlerIsInstalledToo(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, disturbsNone)

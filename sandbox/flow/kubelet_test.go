@@ -12,7 +12,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/condition"
 )
 
-// C01: whoever may edit a NodePool cannot have its nodes run what they like. The pool says which field it is and launches
+// C01: a user who may edit a NodePool cannot run arbitrary code on its nodes. The pool says which field it is and launches
 // nothing; with the field gone it works, and what is left of the block reaches the node.
 func TestTrust_C01_AKubeletBlockThatRunsPodsBuysNothing(t *testing.T) {
 	t.Parallel()

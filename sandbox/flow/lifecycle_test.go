@@ -241,7 +241,7 @@ func TestLC_15_10_DoNotDisruptForAWhile(t *testing.T) {
 	}
 }
 
-// S-065, LC-33: do-not-disrupt holds the drain of a node that somebody deleted, until the annotation goes.
+// S-065, LC-33: do-not-disrupt holds the drain of a deleted node, until the annotation is removed.
 func TestS_065_DoNotDisruptHoldsTheDrain(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, disturbsNone)

@@ -127,7 +127,7 @@ func TestFM_N10_ANodeGroupBesideUs(t *testing.T) {
 	}
 }
 
-// FM N12: somebody cordons one of our nodes. No pod is planned onto it, it may go like any other, and the
+// FM N12: a user cordons one of our nodes. No pod is planned onto it, it may go like any other, and the
 // cordon stays as long as the node does.
 func TestFM_N12_AUserCordonsANode(t *testing.T) {
 	t.Parallel()

@@ -97,7 +97,7 @@ func TestFM_B15_ClaimsAreImmutable(t *testing.T) {
 	}
 }
 
-// FM B16: somebody takes the label of the pool off a node; the node stays.
+// FM B16: a user removes the label of the pool from a node; the node stays.
 func TestFM_B16_PoolLabelIsRemoved(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, disturbsNone)

@@ -18,7 +18,7 @@ const (
 
 var portsGiven atomic.Int32
 
-// LastingPort is a port that nobody listens on, and that is still free when its process comes back. Processes that run
+// LastingPort is a free port that is still free when its process comes back. Processes that run
 // beside each other start at different ones.
 func LastingPort(ctx context.Context) (int, error) {
 	block := firstPort + os.Getpid()%portsBlocks*portsOfOne

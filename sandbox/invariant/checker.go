@@ -40,7 +40,7 @@ const (
 // Options of a checker. Only Cluster is required.
 type Options struct {
 	Cluster string // whose instances are ours, by their tag
-	Role    string // of the controller in AWS; calls of others are somebody else's; empty: all are its
+	Role    string // of the controller in AWS; calls with other keys are not its own; empty: all are
 	Limits  Limits
 }
 

@@ -37,7 +37,7 @@ func (m *matching) add(claim types.UID, reasons []types.UID) bool {
 }
 
 func (m *matching) augmentPath(claim types.UID, tried map[types.UID]bool) bool {
-	for _, free := range []bool{true, false} { // a pod that nobody has comes first
+	for _, free := range []bool{true, false} { // an unmatched pod comes first
 		for _, p := range m.reasons[claim] {
 			other, taken := m.claimOf[p]
 			if taken == free || tried[p] {

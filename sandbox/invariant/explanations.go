@@ -89,7 +89,7 @@ func (c *Checker) blockersUnnamed(n *claim) bool {
 	return held
 }
 
-// isSchedulable leaves out pods of other schedulers, which nobody here looks at.
+// isSchedulable leaves out pods of other schedulers, which is out of scope here.
 func isSchedulable(p *pod) bool {
 	return p.Spec.SchedulerName == "" || p.Spec.SchedulerName == "default-scheduler"
 }

@@ -172,7 +172,7 @@ func (c *Checker) suspectTermination(at time.Time, id string) {
 	}
 }
 
-// checkSuspects reports those that nobody had asked to go.
+// checkSuspects reports those whose deletion was not requested.
 func (c *Checker) checkSuspects(at time.Time) {
 	var later []suspect
 	for _, s := range c.suspects {

@@ -273,7 +273,7 @@ func TestFM_F14_ASpreadGroupIsFull(t *testing.T) {
 func TestLaunchTemplatesComeAndGo(t *testing.T) {
 	t.Parallel()
 	l := newAWSEnv(t)
-	l.launchInstances(1, onDemand, nil) // leaves a template of somebody else
+	l.launchInstances(1, onDemand, nil) // leaves a template of another owner
 	others := l.templateNames()
 	s := l.newLaunchEnv()
 	n := needsOf("m5.large", "on-demand")

@@ -261,7 +261,7 @@ func (l *awsEnv) outForTheFirst() {
 	}))
 }
 
-// F02: with nothing left the claim gets NoCapacity, and for three minutes nobody bothers EC2 again.
+// F02: with nothing left the claim gets NoCapacity, and EC2 is not called again for three minutes.
 func TestFM_F02_NothingCanBeHad(t *testing.T) {
 	t.Parallel()
 	s := newAWSEnv(t).newLaunchEnv()
@@ -397,7 +397,7 @@ func TestFM_A04_MoreThanAskedFor(t *testing.T) {
 	}
 }
 
-// A10: a launch template that somebody deleted is made again, and the launch goes on.
+// A10: a deleted launch template is created again, and the launch goes on.
 func TestFM_A10_TheTemplateIsGone(t *testing.T) {
 	t.Parallel()
 	s := newAWSEnv(t).newLaunchEnv()

@@ -162,7 +162,7 @@ func TestARoleThatIsAProfile(t *testing.T) {
 	}
 }
 
-// A profile in the status that somebody deleted is made anew.
+// A deleted profile in the status is created again.
 func TestAProfileThatIsGoneIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	l := newAWSEnv(t)

@@ -107,7 +107,7 @@ func needAWS(t *testing.T, modern bool) {
 	}
 }
 
-// newAccount is an account that nobody has prepared.
+// newAccount is an account that is not prepared.
 func newAccount(t *testing.T) *emulated {
 	t.Helper()
 	return startAccount(t, awsemu.Fixture{Bare: true})

@@ -100,7 +100,7 @@ func (a *emulated) createdResources(t *testing.T) made {
 
 func removeSpaces(text string) string { return strings.Join(strings.Fields(text), "") }
 
-// expectedResources is what create makes of an account that nobody has prepared, by the documents of package iam.
+// expectedResources is what create creates in an account that is not prepared, by the documents of package iam.
 func expectedResources(t *testing.T, trust iam.Document) made {
 	t.Helper()
 	out := made{

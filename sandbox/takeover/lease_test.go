@@ -15,7 +15,7 @@ import (
 
 const leaseName = "karpenter-leader-election"
 
-// leaseHolder is who has the lease; empty if nobody does.
+// leaseHolder is who has the lease; empty if there is none.
 func leaseHolder(t *testing.T, namespace string) string {
 	t.Helper()
 	lease := &coordinationv1.Lease{}
@@ -25,7 +25,7 @@ func leaseHolder(t *testing.T, namespace string) string {
 	return *lease.Spec.HolderIdentity
 }
 
-// waitForLeader waits until somebody leads who is fit, and returns who. Pods are processes of one machine here, and have its name.
+// waitForLeader waits until there is a suitable leader, and returns it. Pods are processes of one machine here, and have its name.
 func waitForLeader(t *testing.T, what string, fits func(holder string) bool) string {
 	t.Helper()
 	var now string
@@ -84,7 +84,7 @@ func (h *holders) add(holder string) {
 	}
 }
 
-// handedOver fails if the lease was ever taken from somebody who had not given it back: a leader gives it back when all that
+// handedOver fails if the lease was ever taken from a holder that had not released it: a leader gives it back when all that
 // it ran has stopped, and until then it may act. It returns those who led, in order.
 func (h *holders) handedOver(t *testing.T) []string {
 	t.Helper()

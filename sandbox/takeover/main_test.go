@@ -67,7 +67,7 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, sandbox.Stop()) }()
-	// As after the installation guide: whoever runs under these service accounts has the role, and no more than its policies.
+	// As after the installation guide: pods with these service accounts have the role, and no more than its policies.
 	for _, account := range [][2]string{{namespace, "karpenter"}, {"karpenter", "karpenter"}, {"karpenter", "second-karpenter"}} {
 		sandbox.AWS.Associate(account[0], account[1], world.ControllerRole)
 	}

@@ -235,7 +235,7 @@ func (s *problemCase) injectFault(what, body string) (end func()) {
 	return end
 }
 
-// adminConfig is the configuration of somebody who may do everything in the account.
+// adminConfig is the configuration of an administrator of the account.
 func adminConfig() aws.Config {
 	return aws.Config{Region: world.Region, BaseEndpoint: &server.World.AWSEndpoint, Credentials: credentials.NewStaticCredentialsProvider("AKIAPERSON", "secret", "")}
 }

@@ -79,7 +79,7 @@ func TestRoleMissing(t *testing.T) {
 }
 
 // Row "missing controller permission" (S-185): the class names the action that is denied, and after IAM is
-// mended any annotation has it checked again at once. Not parallel: nobody could launch.
+// mended any annotation has it checked again at once. Not parallel: no test could launch.
 func TestPermissionMissing(t *testing.T) {
 	for action, want := range map[string]string{
 		"ec2:CreateFleet":            "Reason: CreateFleetAuthCheckFailed Status: False Type: ValidationSucceeded",

@@ -12,7 +12,7 @@ import (
 	"github.com/dovetail-sh/dovetail/sandbox/world"
 )
 
-// Row "NodeClaim stuck unlaunched" (S-058, LC-04). Not parallel: nobody could launch.
+// Row "NodeClaim stuck unlaunched" (S-058, LC-04). Not parallel: no test could launch.
 func TestStuckUnlaunched(t *testing.T) {
 	s := beginCase(t)
 	s.applyClass()

@@ -34,7 +34,7 @@ type ControllerOptions struct {
 	Proxied bool
 	// Restart runs it again whenever it ends, as a Deployment does.
 	Restart bool
-	// Ended is told of each end after which it is run again; nil: nobody is.
+	// Ended receives each exit after which the process is restarted; may be nil.
 	Ended func(error)
 	// Log is the name of its log in the folder of the world; empty means controller.log.
 	Log string
@@ -77,7 +77,7 @@ type process struct {
 	began    time.Time
 }
 
-// Err tells when the process ended although nobody stopped or killed it, and is not run again.
+// Err receives the error when the process ended without being stopped or killed, and is not restarted.
 func (c *Controller) Err() <-chan error { return c.ended }
 
 // Stop ends the process and waits for it.

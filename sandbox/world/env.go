@@ -14,7 +14,7 @@ import (
 // Environment is what a shell needs to see to live in this world: kubectl, helm, aws. Who sources it may do everything.
 func (w *World) Environment() []string {
 	env := append(append(w.networkEnvironment(), w.clusterSettings()...),
-		"AWS_ACCESS_KEY_ID=AKIASANDBOX", // of somebody who may do everything, as the person in the shell
+		"AWS_ACCESS_KEY_ID=AKIASANDBOX", // of an administrator, like the user in the shell
 		"AWS_SECRET_ACCESS_KEY=sandbox",
 		"KUBECONFIG="+w.ControlPlane.Kubeconfig,
 	)

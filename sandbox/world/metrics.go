@@ -16,7 +16,7 @@ import (
 const metricsService = "metrics-server"
 
 // startMetrics serves metrics.k8s.io, or removes what an earlier run on the folder left: an API that
-// nobody serves would hold up the deletion of namespaces.
+// is not served would block the deletion of namespaces.
 func (w *World) startMetrics(ctx context.Context, o Options) error {
 	if !o.Metrics {
 		for _, obj := range w.metricsObjects(1) {

@@ -258,7 +258,7 @@ func (w *World) serveOn(listener net.Listener, handler http.Handler) {
 	})
 }
 
-// prepareTLS takes a free port for a server that the API server calls by a name, and nobody else.
+// prepareTLS takes a free port for a server that only the API server calls, by a name.
 func (w *World) prepareTLS(ctx context.Context, name string) (port int32, serve func(http.Handler), err error) {
 	config, err := w.ControlPlane.ServingConfig(name)
 	if err != nil {

@@ -24,7 +24,7 @@ const (
 	group  = "root:x:0:\nnonroot:x:65532:\n"
 )
 
-// file is one file of the base, for everybody to read and nobody to write.
+// file is one file of the base, readable by all and writable by none.
 type file struct {
 	name string // a name that ends in a slash is a directory
 	text string

@@ -48,7 +48,7 @@ func TestBlocks(t *testing.T) {
 }
 
 // A shell block of a tutorial, a how-to page or README.md is run by the test of sandbox/docs, or says by whom it is run
-// or why nobody can.
+// or why it is not run.
 func TestEveryShellBlockIsRunOrSaysWhyNot(t *testing.T) {
 	t.Parallel()
 	names, err := pages.Written(root)

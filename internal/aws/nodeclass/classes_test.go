@@ -161,7 +161,7 @@ func TestReconcileMakesAClassReady(t *testing.T) {
 		t.Errorf("events %v, fallback %v", a.events, a.fallback)
 	}
 
-	// Nothing new: nothing is written and nobody is told.
+	// Unchanged: nothing is written or reported.
 	a.events = nil
 	if _, err := reconcile(t, r); err != nil || len(a.events) > 0 || read(t, kube).ResourceVersion != class.ResourceVersion {
 		t.Errorf("a second pass changed something: %v, %v", err, a.events)

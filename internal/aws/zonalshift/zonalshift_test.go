@@ -120,7 +120,7 @@ func TestFM_E19_Shift(t *testing.T) {
 		t.Errorf("told twice: %v", got)
 	}
 
-	// While nobody can be asked the shift stands, but not past its end.
+	// While the API cannot be reached, the shift stays in force, but not past its end.
 	s.api.answer, s.api.err = nil, errors.New("outage")
 	if err := s.Poll(t.Context()); err == nil || !s.Shifted("euw1-az1") {
 		t.Error("an error ended the shift")

@@ -188,12 +188,12 @@ func (m *maker) node(name string) cluster.Node {
 			n.Labels[key] = r.Values[0]
 		}
 	}
-	if m.oneIn(10) { // nobody here manages it
+	if m.oneIn(10) { // not managed by this controller
 		n.Claim, n.Price, n.Initialized = "", 0, true
 	} else {
 		m.belong(&n, &m.view.Pools[m.IntN(len(m.view.Pools))])
 	}
-	if !n.Initialized && m.oneIn(3) { // only claimed so far: it may land in several zones, and nobody runs there
+	if !n.Initialized && m.oneIn(3) { // only claimed so far: it may land in several zones, and no pod runs there
 		n.Needs = reqs.Set{zoneKey: in(some(m, m.zones)...)}
 		n.Labels[zoneKey] = n.Needs[zoneKey].Values[0]
 		if len(n.Needs[zoneKey].Values) > 1 {

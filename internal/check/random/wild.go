@@ -34,7 +34,7 @@ func Wild(from Source, o Options) solve.Problem {
 	return p
 }
 
-// number is a quantity nobody expects.
+// number is an unexpected quantity.
 func (m *maker) number() int64 {
 	return pick(m, int64(0), -1, -1000, 1, math.MaxInt64, math.MinInt64, math.MaxInt64/2)
 }

@@ -77,7 +77,7 @@ func newClaim(name string, created time.Time, change ...func(*karpv1.NodeClaim))
 }
 
 // FM A01, G1: two claims that look for their instance at the same time never get the same one, and what a claim has
-// is given to nobody.
+// is assigned to no claim.
 func TestFM_A01_EachOrphanIsGivenAwayOnce(t *testing.T) {
 	t.Parallel()
 	a := newAdopter(t, newClaim("has", start, func(c *karpv1.NodeClaim) { c.Status.ProviderID = "sky:///i-3" }))

@@ -16,7 +16,7 @@ type Kind int
 
 // Kinds of documents.
 const (
-	Identity Kind = iota // to a role: whoever has it is the principal
+	Identity Kind = iota // to a role: its holder is the principal
 	Resource             // to a resource such as a queue: statements name principals
 	Trust                // to a role: who may assume it; the role is the resource
 )
@@ -27,7 +27,7 @@ type Document struct{ statements []statement }
 type statement struct {
 	name       string // for refusals: its Sid, or which one it is
 	deny       bool
-	principals map[string][]string // patterns by kind such as Service; nil: whoever it is attached to
+	principals map[string][]string // patterns by kind such as Service; nil: the principal it is attached to
 	anybody    bool                // the principal is *
 	actions    patterns
 	resources  patterns

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// Request is one thing that somebody wants to do.
+// Request is one action that a principal requests.
 type Request struct {
 	Action   string              // such as iam:PassRole
 	Resource string              // ARN, or * for actions without one; empty when it cannot be said yet, which helps the caller
 	Context  map[string][]string // what conditions can test, by key such as aws:RequestTag/Name
-	// Unknown are the beginnings of keys that nobody can tell, such as the tags of what does not exist. They count in
+	// Unknown are the prefixes of keys whose values are unknown, such as the tags of what does not exist. They count in
 	// favour of the caller, so that the operation can say what is missing.
 	Unknown []string
 	// Principal is who asks, for documents that name principals.

@@ -62,7 +62,7 @@ type stage struct {
 	kube       kubernetes.Interface
 	pods       *census
 	traffic    traffic
-	served     string // address of metrics and profiles; empty when nobody wants them
+	served     string // address of metrics and profiles; empty if not needed
 }
 
 func newStage(o Options, name, dir string) *stage {
@@ -127,7 +127,7 @@ func (s *stage) start(ctx context.Context, is setting) (err error) {
 	return err
 }
 
-// withPort has the controller serve metrics and profiles, if somebody wants them.
+// withPort has the controller serve metrics and profiles, if they are needed.
 func (s *stage) withPort(ctx context.Context, is setting) ([]string, error) {
 	if s.Profiles == "" && !is.metrics {
 		return is.flags, nil

@@ -105,7 +105,7 @@ func (cp *plane) launchAPIServer(ctx context.Context, o controlplane.Options) er
 	return nil
 }
 
-// writeTokenReview writes the file that leads the API server to whoever knows tokens that are not its own.
+// writeTokenReview writes the file that tells the API server which webhook reviews tokens that are not its own.
 func (cp *plane) writeTokenReview(url string) (file string, err error) {
 	const name = "token-review"
 	config := clientcmdapi.NewConfig()

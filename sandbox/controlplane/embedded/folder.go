@@ -51,7 +51,7 @@ func openFolder(dir string) (*folder, error) {
 	if strings.ContainsAny(dir, "%?#,") {
 		return nil, fmt.Errorf("the path of folder %s has one of the characters %%?#, which the address of a socket cannot hold; choose another one", dir)
 	}
-	// Sockets and keys are in folders of their own, which nobody else may enter.
+	// Sockets and keys are in folders of their own, which no other user may enter.
 	for _, sub := range []string{f.joinPath("etcd"), f.joinPath("pki")} {
 		if err := os.MkdirAll(sub, 0o700); err != nil {
 			return nil, unusableDirError(dir, err)

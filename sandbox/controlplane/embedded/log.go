@@ -26,7 +26,7 @@ type folders struct {
 }
 
 // Write implements io.Writer for the loggers of the process. With no folder open, the words are those of
-// goroutines that nobody waits for, and are dropped.
+// goroutines without a waiting caller, and are dropped.
 func (o *folders) Write(line []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
