@@ -1,4 +1,4 @@
-package drift_test
+package classhash_test
 
 import (
 	"encoding/base64"
