@@ -64,35 +64,6 @@ func collect(root fs.FS) (*findings, error) {
 	return found, err
 }
 
-// mentions returns the rules that comments of all Go files name, for readers.
-func mentions(root fs.FS) (map[string][]cite, error) {
-	found := map[string][]cite{}
-	err := fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case entry.IsDir() && slices.Contains(skipped, name):
-			return fs.SkipDir
-		case entry.IsDir() || !strings.HasSuffix(name, ".go"):
-			return nil
-		}
-		text, err := fs.ReadFile(root, name)
-		if err != nil {
-			return err
-		}
-		fset := token.NewFileSet()
-		file, err := parser.ParseFile(fset, name, text, parser.SkipObjectResolution|parser.ParseComments)
-		if err != nil {
-			return err
-		}
-		for _, comment := range file.Comments {
-			insert(found, cite{file: name, line: fset.Position(comment.Pos()).Line}, inText(comment.Text()))
-		}
-		return nil
-	})
-	return found, err
-}
-
 func readSource(root fs.FS, name string, found *findings) error {
 	text, err := fs.ReadFile(root, name)
 	if err != nil {

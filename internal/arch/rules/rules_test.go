@@ -2,7 +2,11 @@ package main
 
 import (
 	"bytes"
+	"go/parser"
+	"go/token"
+	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -116,6 +120,35 @@ func repositoryRules(t *testing.T) ([]rule, *findings) {
 		t.Fatal(err)
 	}
 	return book, found
+}
+
+// mentions returns the rules that comments of all Go files name, for readers.
+func mentions(root fs.FS) (map[string][]cite, error) {
+	found := map[string][]cite{}
+	err := fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && slices.Contains(skipped, name):
+			return fs.SkipDir
+		case entry.IsDir() || !strings.HasSuffix(name, ".go"):
+			return nil
+		}
+		text, err := fs.ReadFile(root, name)
+		if err != nil {
+			return err
+		}
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, name, text, parser.SkipObjectResolution|parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		for _, comment := range file.Comments {
+			insert(found, cite{file: name, line: fset.Position(comment.Pos()).Line}, inText(comment.Text()))
+		}
+		return nil
+	})
+	return found, err
 }
 
 // A citation of a rule that does not exist is a misspelling. Comments of code cite rules too.

@@ -49,10 +49,10 @@ type mover struct {
 
 // nodeBackup is a node before a pod was put on it.
 type nodeBackup struct {
-	node, class, profile int
-	free                 []int64
-	ports, claims        int
-	devices              int // see exact.State.MarkDevices
+	node, profile int
+	free          []int64
+	ports, claims int
+	devices       int // see exact.State.MarkDevices
 }
 
 const (
@@ -298,7 +298,7 @@ func (v *mover) drainNode(n int) bool {
 func (v *mover) takePod(k, profileID, at int) {
 	s := v.state
 	v.undo = append(v.undo, nodeBackup{
-		node: at, class: k, profile: profileID, free: slices.Clone(s.Free[at*s.Model.Lanes : (at+1)*s.Model.Lanes]),
+		node: at, profile: profileID, free: slices.Clone(s.Free[at*s.Model.Lanes : (at+1)*s.Model.Lanes]),
 		ports: len(s.Ports[int32(at)]), claims: len(s.Claims[int32(at)]), devices: s.MarkDevices(),
 	})
 	s.PutOnNode(k, s.Model.Profiles[profileID], at, 1)

@@ -30,7 +30,6 @@ type Catalogue struct {
 	byCapacityType []bitset.Columns           // by capacity type; computed on first use
 	byPrice        map[bitset.Columns][]int32 // types by price in some columns; filled on demand
 	HasSizes       bool                       // some name is there more than once: its offerings differ in size
-	lanes          int
 }
 
 // TypeEntry is an instance type, or the part of one whose offerings have a size of their own.
@@ -144,7 +143,7 @@ func sameSource(c *Catalogue, types []catalog.InstanceType) bool {
 }
 
 func (m *Model) newCatalogue(types []catalog.InstanceType) *Catalogue {
-	c := &Catalogue{lanes: m.Lanes}
+	c := &Catalogue{}
 	for i := range types {
 		c.Types = append(c.Types, TypeEntry{InstanceType: &types[i]})
 		for o := range types[i].Offerings {

@@ -60,7 +60,6 @@ type Class struct {
 // Variant is one step of relaxation (SC-14): the profile in force after it.
 type Variant struct {
 	Profile int // -1: contradicts itself
-	term    int // of Shape.Required in force
 	step    int // of relaxation: those of one step are alternatives where volumes can be (SC-38)
 }
 

@@ -86,7 +86,7 @@ func (m *Model) AddVariants(list []Variant, c *Class, r Relaxation, step int, ke
 	for _, z := range zones {
 		var id int
 		if id, key = m.InternProfile(c, r, z, key[:0]); id >= 0 {
-			list = append(list, Variant{Profile: id, term: r.Term, step: step})
+			list = append(list, Variant{Profile: id, step: step})
 		}
 	}
 	return list, key
