@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 	"github.com/dovetail-sh/dovetail/internal/provision"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
@@ -259,4 +260,9 @@ func Few(list []string) string {
 		text += fmt.Sprintf(" and %d other(s)", rest)
 	}
 	return text
+}
+
+// NominatedOn is the event of a pod that is planned onto a node or a claim.
+func NominatedOn(place string) event.Event {
+	return event.Event{Reason: event.Nominated, Text: "Pod should schedule on: " + place}
 }

@@ -159,3 +159,8 @@ func nodeName(x Removal) string {
 	}
 	return cmp.Or(x.Claim.Status.NodeName, first)
 }
+
+// Terminating is the event of a removal that is no interruption. The reason comes first, in one word and a colon.
+func Terminating(why string) event.Event {
+	return event.Event{Reason: event.DisruptionTerminating, Text: "Disrupting the node, reason " + why}
+}

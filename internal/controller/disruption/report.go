@@ -208,6 +208,19 @@ func (r *reporter) setCostMetrics(view disrupt.View) {
 	}
 }
 
+// setBlockedMetrics sets the gauge of nodes whose disruption is blocked. Causes without nodes have no series
+// (FM N03).
+func (r *reporter) setBlockedMetrics(view disrupt.View) {
+	r.metrics.DisruptionBlockedNodes.Reset()
+	// any order: each has a series of its own
+	for pool, codes := range disrupt.Blocked(view) {
+		// any order: each has a series of its own
+		for code, n := range codes {
+			r.metrics.DisruptionBlockedNodes.WithLabelValues(pool, metric.SnakeCase(string(code))).Set(float64(n))
+		}
+	}
+}
+
 // names shows the nodes of a command.
 func names(nodes []disrupt.Candidate) string {
 	list := make([]string, 0, len(nodes))
