@@ -49,7 +49,7 @@ func TestFM_N07_DurationsSurviveAClockThatIsSetBack(t *testing.T) {
 	m := newMachine()
 	out := offering.NewUnavailable(m.now)
 	out.Mark("spot", "m5.large", "a", offering.Group{}, "InsufficientInstanceCapacity")
-	rest := provisioning.NewLaunchBackoff()
+	rest := provisioning.NewLaunchBackoff("")
 	rest.RecordDenied("general", m.now())
 	backoff := disrupt.Backoff{Base: time.Minute, Cap: time.Minute}
 	backoff.RecordFailure("general", m.now())

@@ -78,7 +78,7 @@ type registrant interface{ Register(mgr ctrl.Manager) error }
 
 // add wires the store, the loops and the reconcilers.
 func (c *core) add(ctx context.Context) error {
-	c.batcher, c.backoff, c.health = provisioning.NewBatcher(c.cfg.Batch.Idle, c.cfg.Batch.Max), provisioning.NewLaunchBackoff(), pools.NewHealth()
+	c.batcher, c.backoff, c.health = provisioning.NewBatcher(c.cfg.Batch.Idle, c.cfg.Batch.Max), provisioning.NewLaunchBackoff(c.driver.ReservationLabel), pools.NewHealth()
 	c.provisionerPulse, c.disruptionPulse, c.queuePulse = NewPulse("provisioner", time.Now), NewPulse("disruption", time.Now), NewPulse("disruption.queue", time.Now)
 	c.store = store.New(store.Options{
 		Words: c.driver.Words, Lanes: c.connected.Lanes(), Classes: c.kinds(), Strict: c.cfg.Compat.Strict,

@@ -10,10 +10,16 @@ import (
 )
 
 // neutral are the packages that know no cloud by name: what AWS has of its own is behind internal/cloud/driver.
-var neutral = []string{"internal/app", "internal/cloud/...", "internal/drift", "internal/event", "internal/metric", "internal/reqs"}
+var neutral = []string{
+	"internal/app", "internal/budget", "internal/buffer", "internal/catalog", "internal/cloud/...", "internal/cluster", "internal/disrupt/...", "internal/drain", "internal/drift", "internal/duration",
+	"internal/event", "internal/execute", "internal/interruption", "internal/journal", "internal/lifecycle", "internal/metric", "internal/overlay", "internal/pool", "internal/provision",
+	"internal/reboot", "internal/report", "internal/reqs", "internal/resources", "internal/risk", "internal/solve/...", "internal/store",
+	"internal/controller/buffers", "internal/controller/claims", "internal/controller/disruption", "internal/controller/lookup", "internal/controller/loop", "internal/controller/nodes",
+	"internal/controller/observe", "internal/controller/overlays", "internal/controller/pools", "internal/controller/provisioning", "internal/controller/write",
+}
 
 // namesCloud finds the words of AWS in a name or a text.
-var namesCloud = regexp.MustCompile(`(?i)\baws|aws\b|aws_|amazon|\bec2|ec2nodeclass|\bami\b|\bebs\b`)
+var namesCloud = regexp.MustCompile(`(?i)\baws|aws\b|aws_|amazon|\bec2|ec2nodeclass|\bamis?\b|\barns?\b|\bebs\b|\beks\b|\bsqs\b|\biam\b`)
 
 // frozen are texts that name AWS because users know them from Karpenter, with the reason.
 var frozen = map[string]string{
@@ -24,6 +30,12 @@ var frozen = map[string]string{
 	"aws_sdk_go_request_retry_count":              "the same",
 	"aws_sdk_go_request_duration_seconds":         "the same",
 	"aws_sdk_go_request_attempt_duration_seconds": "the same",
+	"AWSElasticBlockStore":                        "a field of Kubernetes' PersistentVolume",
+	"kubernetes.io/aws-ebs":                       "a volume plugin of Kubernetes",
+	"aws-ebs":                                     "its name in the labels of Kubernetes",
+	"ebs.csi.aws.com":                             "the CSI driver that it stands for",
+
+	" has joined yet; if none does, see whether the role of the node may join the cluster (access entry or aws-auth), and the kubelet log of the instance": "what a user of EKS has to look at",
 }
 
 // A cloud is one package behind the port: names, texts and imports of these packages are about no cloud in

@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
@@ -29,6 +28,8 @@ const (
 // lasts a minute and each repetition doubles it. One claim that the API server denies backs off the whole pool (FM
 // A14), and so does a node that does not register while the pool is unhealthy, until it is no more (RH-02).
 type LaunchBackoff struct {
+	ReservationLabel string // of claims and instances on reserved capacity: the id of the reservation; empty: there is none
+
 	pools map[string]*poolBackoff
 }
 
@@ -75,7 +76,7 @@ func (r *LaunchBackoff) RecordLaunch(claim *karpv1.NodeClaim, bought cloud.Insta
 // RecordInsufficientCapacity counts a claim that found no capacity. A claim that was launched before its
 // offerings were backed off is not counted.
 func (r *LaunchBackoff) RecordInsufficientCapacity(claim *karpv1.NodeClaim, now time.Time) {
-	what := offeringsOf(claim)
+	what := r.offeringsOf(claim)
 	p := r.poolBackoffFor(claim.Labels[karpv1.LabelNodePool])
 	p.backedOff = slices.DeleteFunc(p.backedOff, func(c offeringBackoff) bool { return now.Sub(c.until) >= MaxBackoff })
 	if slices.ContainsFunc(p.backedOff, func(c offeringBackoff) bool { return now.Before(c.until) && what.within(c.offerings) }) {
@@ -168,7 +169,7 @@ func (r *LaunchBackoff) RecordLaunched(pool string, bought cloud.Instance) {
 	if p == nil {
 		return
 	}
-	offer := catalog.Offering{Zone: bought.Zone, CapacityType: bought.CapacityType, Reservation: bought.Labels[awsv1.LabelCapacityReservationID]}
+	offer := catalog.Offering{Zone: bought.Zone, CapacityType: bought.CapacityType, Reservation: bought.Labels[r.ReservationLabel]}
 	p.denied = backoffPeriod{}
 	p.failed = slices.DeleteFunc(p.failed, func(f capacityFailure) bool { return f.offerings.has(bought.Type, &offer) })
 	p.backedOff = slices.DeleteFunc(p.backedOff, func(c offeringBackoff) bool { return c.offerings.has(bought.Type, &offer) })
@@ -227,21 +228,21 @@ func (p *poolBackoff) activeSets(now time.Time) []offeringSet {
 // property that is not there may be anything.
 type offeringSet struct{ types, zones, capacityTypes, reservations []string }
 
-func offeringsOf(claim *karpv1.NodeClaim) offeringSet {
+func (r *LaunchBackoff) offeringsOf(claim *karpv1.NodeClaim) offeringSet {
 	var set offeringSet
-	for _, r := range claim.Spec.Requirements {
-		if r.Operator != corev1.NodeSelectorOpIn {
+	for _, want := range claim.Spec.Requirements {
+		if want.Operator != corev1.NodeSelectorOpIn {
 			continue
 		}
-		switch r.Key {
+		switch want.Key {
 		case corev1.LabelInstanceTypeStable:
-			set.types = r.Values
+			set.types = want.Values
 		case corev1.LabelTopologyZone:
-			set.zones = r.Values
+			set.zones = want.Values
 		case karpv1.LabelCapacityType:
-			set.capacityTypes = r.Values
-		case awsv1.LabelCapacityReservationID:
-			set.reservations = r.Values
+			set.capacityTypes = want.Values
+		case r.ReservationLabel:
+			set.reservations = want.Values
 		}
 	}
 	return set

@@ -211,3 +211,21 @@ func TestRH_02_UnhealthyPoolsAreClosed(t *testing.T) {
 		t.Errorf("pools are %+v", pools)
 	}
 }
+
+// FM F02: a reservation that is full is backed off alone, under the label that the cloud names reservations with.
+func TestBackoffOfAReservation(t *testing.T) {
+	t.Parallel()
+	const label = "example.com/reservation"
+	r, at := &LaunchBackoff{ReservationLabel: label}, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for range 10 {
+		r.RecordInsufficientCapacity(failedClaim("p", in(label, "cr-1")), at)
+	}
+	types := []catalog.InstanceType{{Name: "large", Offerings: []catalog.Offering{{Reservation: "cr-1", Available: true}, {Reservation: "cr-2", Available: true}}}}
+	if o := r.WithoutBackedOff("p", types, at)[0].Offerings; o[0].Available || !o[1].Available {
+		t.Errorf("offerings are %+v", o)
+	}
+	r.RecordLaunched("p", cloud.Instance{Type: "large", Labels: map[string]string{label: "cr-1"}})
+	if o := r.WithoutBackedOff("p", types, at)[0].Offerings; !o[0].Available {
+		t.Error("a launch from the reservation does not end its back-off")
+	}
+}

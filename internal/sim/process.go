@@ -114,7 +114,7 @@ func (w *World) boot() {
 	p := &process{
 		w: w, cloud: w.market, number: w.processes, started: w.now,
 		launched: map[types.UID]lifecycle.LaunchResult{}, launching: map[types.UID]bool{},
-		podEvents: map[string]time.Time{}, due: map[string]time.Time{}, commands: w.newProtocol(),
+		podEvents: map[string]time.Time{}, due: map[string]time.Time{}, commands: w.newProtocol(), launches: provision.LaunchBackoff{ReservationLabel: awsv1.LabelCapacityReservationID},
 		said: map[string]lastEvent{}, logged: map[string]bool{}, passed: look{rev: -1}, planned: look{rev: -1}, window: provision.Window{Idle: batchIdle, Max: batchMax},
 	}
 	p.store = store.New(store.Options{

@@ -77,7 +77,7 @@ func (s *scene) boot() {
 	orders := &execute.Claims{Client: s.client, Store: s.memory, Metrics: s.metrics, Words: awsv1.Vocabulary()}
 	s.plans = &provisioning.Provisioner{
 		Store: s.memory, Cloud: &controllertest.Catalogue{}, Events: s.told, Metrics: s.metrics, Batcher: provisioning.NewBatcher(time.Second, time.Second),
-		Claims: orders, Nomination: 20 * time.Second, LaunchBackoff: provisioning.NewLaunchBackoff(), Pulse: controllertest.Pulse{}, Now: now,
+		Claims: orders, Nomination: 20 * time.Second, LaunchBackoff: provisioning.NewLaunchBackoff(awsv1.LabelCapacityReservationID), Pulse: controllertest.Pulse{}, Now: now,
 	}
 	s.Disruption = &disruption.Disruption{
 		Client: s.client, Reader: s.client, Store: s.memory, Cloud: &controllertest.Catalogue{}, Claims: orders, Events: s.told, Metrics: s.metrics, Pulse: controllertest.Pulse{}, Now: now,

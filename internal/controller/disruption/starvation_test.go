@@ -89,7 +89,7 @@ func TestOrdersThatAreFilledInPart(t *testing.T) {
 			return c.Create(ctx, obj, opts...)
 		},
 	})
-	s.LaunchBackoff = provisioning.NewLaunchBackoff()
+	s.LaunchBackoff = provisioning.NewLaunchBackoff("")
 	s.node("a", "web", "api")
 	var rests, repairBackedOff bool
 	for range 3 {

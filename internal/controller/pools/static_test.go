@@ -87,7 +87,7 @@ func (f *fleet) boot() {
 	f.orders = &execute.Claims{Client: f.api, Store: f.memory, Metrics: f.metrics, Words: awsv1.Vocabulary()}
 	cache := &cached{Client: f.api, memory: f.memory}
 	f.static = &pools.Static{
-		Client: cache, Remover: write.NewRemover(cache, f.told, f.metrics, nil), Live: f.api, Store: f.memory, Claims: f.orders, LaunchBackoff: provisioning.NewLaunchBackoff(), Words: awsv1.Vocabulary(),
+		Client: cache, Remover: write.NewRemover(cache, f.told, f.metrics, nil), Live: f.api, Store: f.memory, Claims: f.orders, LaunchBackoff: provisioning.NewLaunchBackoff(awsv1.LabelCapacityReservationID), Words: awsv1.Vocabulary(),
 		Classes: []lookup.ClassKind{{GroupKind: schema.GroupKind{Group: awsv1.Group, Kind: awsv1.Kind}}}, Now: time.Now,
 	}
 }
@@ -410,7 +410,7 @@ func TestStaticPool(t *testing.T) {
 func TestStaticPoolRests(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1, "")
-	rest := provisioning.NewLaunchBackoff()
+	rest := provisioning.NewLaunchBackoff(awsv1.LabelCapacityReservationID)
 	f.static.LaunchBackoff = rest
 	failed := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{karpv1.LabelNodePool: "fixed"}}}
 	for range 20 {

@@ -18,8 +18,11 @@ type LaunchBackoff struct {
 	state provision.LaunchBackoff
 }
 
-// NewLaunchBackoff returns a LaunchBackoff without any back-off.
-func NewLaunchBackoff() *LaunchBackoff { return &LaunchBackoff{} }
+// NewLaunchBackoff returns a LaunchBackoff without any back-off. The label names the capacity reservation of an instance;
+// empty: there are no reservations.
+func NewLaunchBackoff(reservationLabel string) *LaunchBackoff {
+	return &LaunchBackoff{state: provision.LaunchBackoff{ReservationLabel: reservationLabel}}
+}
 
 // RecordLaunch records how a launch ended.
 func (r *LaunchBackoff) RecordLaunch(claim *karpv1.NodeClaim, bought cloud.Instance, err error, now time.Time) {

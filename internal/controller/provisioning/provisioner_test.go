@@ -52,7 +52,7 @@ func newLab(t *testing.T) *lab {
 	l.Provisioner = &provisioning.Provisioner{
 		Store: memory, Cloud: l.shop, Events: l.told, Metrics: l.metrics, Batcher: batcher, Policy: solve.Policy{NodeFee: 0.02},
 		Claims:     &execute.Claims{Client: l.client, Store: memory, Metrics: l.metrics, Words: awsv1.Vocabulary()},
-		Nomination: 20 * time.Second, LaunchBackoff: provisioning.NewLaunchBackoff(), Pulse: controllertest.Pulse{}, Now: time.Now,
+		Nomination: 20 * time.Second, LaunchBackoff: provisioning.NewLaunchBackoff(awsv1.LabelCapacityReservationID), Pulse: controllertest.Pulse{}, Now: time.Now,
 	}
 	return l
 }
