@@ -35,7 +35,7 @@ var frozen = map[string]string{
 	"aws-ebs":                                     "its name in the labels of Kubernetes",
 	"ebs.csi.aws.com":                             "the CSI driver that it stands for",
 
-	" has joined yet; if none does, see whether the role of the node may join the cluster (access entry or aws-auth), and the kubelet log of the instance": "what a user of EKS has to look at",
+	"has joined yet; if none does, see whether the role of the node may join the cluster (access entry or aws-auth), and the kubelet log of the instance": "what a user of EKS has to look at",
 }
 
 // A cloud is one package behind the port: names, texts and imports of these packages are about no cloud in
@@ -54,7 +54,7 @@ func TestNeutralPackagesNameNoCloud(t *testing.T) {
 				text = n.Name
 			case *ast.BasicLit:
 				if n.Kind == token.STRING {
-					text = strings.Trim(n.Value, "`\"")
+					text = strings.TrimSpace(strings.Trim(n.Value, "`\""))
 				}
 			}
 			if _, known := frozen[text]; known {

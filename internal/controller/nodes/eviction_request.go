@@ -36,6 +36,9 @@ func (q *Evictions) evict(ctx context.Context, e entry, p *corev1.Pod, n *corev1
 	})
 	q.Metrics.PodsEvictionRequests.WithLabelValues(codeOf(err)).Inc()
 	response := drain.ReadEvictionResponse(err)
+	if response != drain.EvictionAccepted && response != drain.EvictionObsolete {
+		q.recordRefusal(e.Pod, err, response == drain.EvictionForbidden)
+	}
 	switch response {
 	case drain.EvictionAccepted:
 		q.Events.Emit(p, event.Event{Reason: event.Evicted, Text: "Evicted from node " + n.Name + ": " + e.Reason, Key: n.Name})
@@ -43,9 +46,6 @@ func (q *Evictions) evict(ctx context.Context, e entry, p *corev1.Pod, n *corev1
 		return accepted, nil
 	case drain.EvictionObsolete:
 		return over, nil
-	}
-	q.recordRefusal(e.Pod, err, response == drain.EvictionForbidden)
-	switch response {
 	case drain.EvictionNotNeeded:
 		return refused, nil
 	case drain.EvictionForbidden:
@@ -54,6 +54,7 @@ func (q *Evictions) evict(ctx context.Context, e entry, p *corev1.Pod, n *corev1
 	case drain.EvictionThrottled:
 		q.Events.Emit(n, drain.FailedEviction(p, err))
 		return refused, nil
+	case drain.EvictionFailed:
 	}
 	q.Events.Emit(n, drain.FailedEviction(p, err))
 	return refused, err

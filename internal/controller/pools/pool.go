@@ -114,6 +114,7 @@ func (r *Pools) backOff(p *karpv1.NodePool, conditions []metav1.Condition, resul
 		r.LaunchBackoff.RecordHealthy(p.Name)
 	case pool.RegistrationFailing:
 		r.LaunchBackoff.RecordUnhealthy(p.Name, r.Now())
+	case pool.RegistrationOpen:
 	}
 }
 
