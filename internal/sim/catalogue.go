@@ -24,6 +24,8 @@ type Machine struct {
 	CPULow int64   // thousandths of a core that pods cannot have
 	MiBLow int64
 	Disks  int // volumes at most; 0: no limit
+
+	Widgets int64 // that a device plugin finds on it; the cloud knows nothing of them
 }
 
 // Zones of every run.

@@ -479,5 +479,5 @@ func (c *checks) shape() (s state) {
 		return s
 	}
 	slices.Sort(list)
-	return state{strings.Join(list, " ") + ".", c.w.market.cost()}
+	return state{strings.Join(list, " ") + ".", c.w.planCost()}
 }

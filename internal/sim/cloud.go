@@ -54,6 +54,7 @@ type instance struct {
 	capacityType string
 	reservation  string // that it runs in
 	price        float64
+	widgets      int64 // that the launch took it to have
 	launched     time.Time
 	ending, dead bool
 	mute         bool // never joins
@@ -65,9 +66,17 @@ type instance struct {
 
 func newSimCloud(w *World, machines []Machine) *simCloud {
 	return &simCloud{
-		w: w, lanes: resources.NewTable(), machines: slices.Clone(machines), reserved: open(w.config.Reserved), instances: map[types.UID]*instance{}, byID: map[string]*instance{},
+		w: w, lanes: lanesOf(machines), machines: slices.Clone(machines), reserved: open(w.config.Reserved), instances: map[types.UID]*instance{}, byID: map[string]*instance{},
 		gone: map[string]time.Time{}, known: map[string]time.Time{},
 	}
+}
+
+// lanesOf is a table with a lane for what some machines have.
+func lanesOf(machines []Machine) resources.Table {
+	if slices.ContainsFunc(machines, func(m Machine) bool { return m.Widgets > 0 }) {
+		return resources.NewTable(widget)
+	}
+	return resources.NewTable()
 }
 
 // offers is what every pool could buy, as the controller knows it.
@@ -101,6 +110,7 @@ func (m *simCloud) launch(claim *karpv1.NodeClaim) (cloud.Instance, error) {
 	needs, _ := reqs.FromEntries(karpv1.Entries(claim.Spec.Requirements), awsv1.Vocabulary())
 	allows := func(key, value string) bool { r, asked := needs[key]; return !asked || r.Has(value) }
 	var best *instance
+	cheapest, choice := 0.0, m.choiceOf(claim)
 	for i := range m.machines {
 		machine := &m.machines[i]
 		if !allows(corev1.LabelInstanceTypeStable, machine.Name) {
@@ -119,8 +129,10 @@ func (m *simCloud) launch(claim *karpv1.NodeClaim) (cloud.Instance, error) {
 					m.markUnavailable(name)
 					continue
 				}
-				if best == nil || o.Price < best.price {
-					best = &instance{machine: machine, zone: zone, capacityType: o.CapacityType, reservation: o.Reservation, price: o.Price}
+				price, fits := choice.price(machine.Name, &o)
+				if fits && (best == nil || price < cheapest) {
+					cheapest = price
+					best = &instance{machine: machine, zone: zone, capacityType: o.CapacityType, reservation: o.Reservation, price: o.Price, widgets: choice.widgets(machine.Name)}
 				}
 			}
 		}
@@ -165,9 +177,13 @@ func (m *simCloud) describe(i *instance) cloud.Instance {
 	if r := m.reservationOf(i.reservation); r != nil {
 		maps.Copy(labels, r.labels())
 	}
+	capacity, allocatable := i.machine.capacity(), i.machine.allocatable()
+	if i.widgets > 0 {
+		capacity[widget], allocatable[widget] = widgetsOf(i.widgets), widgetsOf(i.widgets)
+	}
 	return cloud.Instance{
 		ID: cloud.ID(i.id), Type: i.machine.Name, Zone: i.zone, CapacityType: i.capacityType, Labels: labels,
-		Capacity: i.machine.capacity(), Allocatable: i.machine.allocatable(), Launched: i.launched, Terminating: i.ending, Pool: i.pool, Class: i.class, Claim: i.claim,
+		Capacity: capacity, Allocatable: allocatable, Launched: i.launched, Terminating: i.ending, Pool: i.pool, Class: i.class, Claim: i.claim,
 	}
 }
 
@@ -192,6 +208,18 @@ func (m *simCloud) join(i *instance) {
 	m.w.publish(node)
 	m.w.runDaemons(i.node)
 	m.w.after(m.w.between(time.Second, 10*time.Second), func() { m.w.setReady(i.node, true) })
+	if i.machine.Widgets > 0 {
+		m.w.after(m.w.between(time.Second, 30*time.Second), func() { m.w.publishWidgets(i) })
+	}
+}
+
+// publishWidgets has a device plugin say what a machine has.
+func (w *World) publishWidgets(i *instance) {
+	if old := w.api.nodes[i.node]; old != nil {
+		next := old.DeepCopy()
+		next.Status.Capacity[widget], next.Status.Allocatable[widget] = widgetsOf(i.machine.Widgets), widgetsOf(i.machine.Widgets)
+		w.api.put(next)
+	}
 }
 
 // find returns an instance, unless the cloud does not respond.

@@ -66,6 +66,7 @@ func enrichLater(m *maker) {
 		draw   func()
 	}{
 		{0xb004, 0.15, m.reservations},
+		{0xb2c9, 0.12, m.overlays},
 	} {
 		m.Rand = rand.New(rand.NewPCG(m.c.Seed, f.stream))
 		if m.chance(f.share) {

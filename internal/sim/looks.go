@@ -203,6 +203,7 @@ func (c *checks) end() {
 	}
 	c.holdBuffers()
 	c.relabelled()
+	c.annotated()
 	if rest := c.w.now.Sub(c.last); c.w.config.Quiet > restBefore && rest < restBefore && !c.w.expires() && c.last.Sub(c.stirred) > stirs {
 		c.w.broken("no oscillation", "the last move was %s before the end: %s", rest, fmt.Sprint(c.w.stats.Moves))
 	}

@@ -11,14 +11,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/api/v1alpha1"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/drain"
 	"github.com/dovetail-sh/dovetail/internal/interruption"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
+	"github.com/dovetail-sh/dovetail/internal/overlay"
 	"github.com/dovetail-sh/dovetail/internal/pool"
 	"github.com/dovetail-sh/dovetail/internal/provision"
+	"github.com/dovetail-sh/dovetail/internal/reqs"
+	"github.com/dovetail-sh/dovetail/internal/resources"
 	"github.com/dovetail-sh/dovetail/internal/sim"
 )
 
@@ -136,6 +140,30 @@ func plantedBugs() []plantedBug {
 		{name: "nodes whose reservation has ended count as reserved", seed: 51, rules: []string{"FM-F09"}, plant: func(s *sim.Steps) {
 			s.OnDemandLabels = func(labels map[string]string, _ ...string) map[string]string { return labels }
 		}},
+		{name: "overlays of equal weight do not conflict", seed: 3, rules: []string{"overlay"}, plant: func(s *sim.Steps) {
+			s.EvaluateOverlays = withWeights(func(weight int32, i int) int32 { return 100*weight + int32(i) })
+		}},
+		{name: "overlays of lower weight win", seed: 3, rules: []string{"overlay"}, plant: func(s *sim.Steps) {
+			s.EvaluateOverlays = withWeights(func(weight int32, _ int) int32 { return 100 - weight })
+		}},
+		{name: "launches know of no overlays", seed: 39, rules: []string{"G8", "G13", "G14", "one node after another", "no oscillation"}, plant: func(s *sim.Steps) {
+			s.LaunchTypes = func(_ *overlay.Set, of overlay.Pool) []catalog.InstanceType { return of.Types }
+		}},
+	}
+}
+
+// withWeights evaluates overlays as if they had other weights.
+func withWeights(weigh func(weight int32, i int) int32) func([]v1alpha1.NodeOverlay, []overlay.Pool, resources.Table, reqs.Vocabulary) (*overlay.Set, []overlay.Verdict) {
+	return func(objects []v1alpha1.NodeOverlay, pools []overlay.Pool, table resources.Table, words reqs.Vocabulary) (*overlay.Set, []overlay.Verdict) {
+		objects = slices.Clone(objects)
+		for i := range objects {
+			weight := int32(0)
+			if w := objects[i].Spec.Weight; w != nil {
+				weight = *w
+			}
+			objects[i].Spec.Weight = new(weigh(weight, i))
+		}
+		return overlay.Evaluate(objects, pools, table, words)
 	}
 }
 

@@ -75,6 +75,7 @@ type process struct {
 	bufferShort  bool // nodes that are up have no room for some virtual pod
 	slots        execute.Slots
 	moveOutcomes disrupt.OutcomeHistory
+	overlays     overlaid
 	window       provision.Window // of triggers of a plan
 	passed       look             // the last pass of disruption
 	planned      look             // the last plan
@@ -291,6 +292,7 @@ func (p *process) deliver(obj client.Object, gone bool) {
 		p.podEvent(o)
 	case *karpv1.NodePool:
 		p.resize(o.Name)
+		p.overlaysChanged()
 		for _, name := range p.w.api.claimNames() {
 			p.lookAt(name, time.Second)
 		}

@@ -47,7 +47,7 @@ func (p *process) types() map[string][]catalog.InstanceType {
 	out := map[string][]catalog.InstanceType{}
 	for _, pool := range p.store.Pools() {
 		all, _ := p.cloud.Types(context.Background(), pool) // the market always has a list
-		out[pool.Name] = p.w.config.Steps.AvailableTypes(&p.launches, pool.Name, all, p.w.now)
+		out[pool.Name] = p.w.config.Steps.AvailableTypes(&p.launches, pool.Name, p.overlay(pool, all), p.w.now)
 	}
 	return out
 }
@@ -183,6 +183,7 @@ func (p *process) writeClaim(b execute.Batch, n solve.NewNode, claim *karpv1.Nod
 		p.w.stats.Sized++
 	default:
 		p.w.checks.buys(p, claim, n)
+		p.w.checks.ordersOverlaid(p, claim, n)
 	}
 	p.w.logf("controller: claim %s is created, %s: %s, %d pods %s", claim.Name, b.Reason, n.Offer.Type, len(n.Pods), n.Pods)
 	p.w.checks.orders(claim, n)

@@ -7,15 +7,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/api/v1alpha1"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/drain"
 	"github.com/dovetail-sh/dovetail/internal/interruption"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
+	"github.com/dovetail-sh/dovetail/internal/overlay"
 	"github.com/dovetail-sh/dovetail/internal/pool"
 	"github.com/dovetail-sh/dovetail/internal/provision"
 	"github.com/dovetail-sh/dovetail/internal/reboot"
+	"github.com/dovetail-sh/dovetail/internal/reqs"
+	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
 // Steps is the steps that a process shares with the controller. A test replaces one of them to plant a bug; nil is
@@ -33,6 +37,10 @@ type Steps struct {
 	BlockEnding     func(lifecycle.Blocks, *karpv1.NodeClaim, time.Time) (end time.Time, ending bool)
 	OnDemandLabels  func(labels map[string]string, reservation ...string) map[string]string
 	AdvanceReboot   func(context.Context, reboot.Facts, *reboot.Calls, reboot.Shell) (time.Duration, error)
+
+	EvaluateOverlays func([]v1alpha1.NodeOverlay, []overlay.Pool, resources.Table, reqs.Vocabulary) (*overlay.Set, []overlay.Verdict)
+	ApplyOverlays    func(*overlay.Set, overlay.Pool) []catalog.InstanceType // for plans
+	LaunchTypes      func(*overlay.Set, overlay.Pool) []catalog.InstanceType // for a launch
 }
 
 // complete returns the steps with those of the controller where none is given.
@@ -75,6 +83,15 @@ func (s Steps) complete() Steps {
 	}
 	if s.AdvanceReboot == nil {
 		s.AdvanceReboot = reboot.Advance
+	}
+	if s.EvaluateOverlays == nil {
+		s.EvaluateOverlays = overlay.Evaluate
+	}
+	if s.ApplyOverlays == nil {
+		s.ApplyOverlays = (*overlay.Set).Apply
+	}
+	if s.LaunchTypes == nil {
+		s.LaunchTypes = (*overlay.Set).Apply
 	}
 	return s
 }

@@ -31,6 +31,7 @@ type App struct {
 	Selector  map[string]string         // of nodes
 	Tolerates []corev1.Toleration       // taints of pools
 	Volumes   int                       // of each pod, in the zone where it first ran
+	Widgets   int64                     // of each pod
 	Sizes     func() (milli, mib int64) // of each pod; nil: those above
 }
 
@@ -122,6 +123,9 @@ func (w *World) podOf(d *deployment) *corev1.Pod {
 		asks, d.like = d.like[0], d.like[1:]
 	case d.Sizes != nil:
 		asks = amounts(d.Sizes())
+	}
+	if d.Widgets > 0 {
+		asks[widget] = widgetsOf(d.Widgets)
 	}
 	labels := map[string]string{"app": d.Name}
 	p := &corev1.Pod{

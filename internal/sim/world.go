@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/api/v1alpha1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
@@ -25,6 +26,7 @@ type Config struct {
 	Pools    []*karpv1.NodePool
 	Apps     []App
 	Buffers  []Buffer
+	Overlays []Overlay
 	Daemons  bool
 	Changes  []Change // what people and the world do, and when
 
@@ -113,6 +115,8 @@ type World struct {
 	market *simCloud
 	apps   map[string]*deployment
 
+	overlays map[string]v1alpha1.NodeOverlay
+
 	pending    map[string]bool // pods without a node
 	scheduling bool
 	process    *process
@@ -139,7 +143,7 @@ const most = 5
 func newWorld(c Config) *World {
 	w := &World{
 		config: c, rnd: rand.New(rand.NewPCG(c.Seed, 0x51b)), users: rand.New(rand.NewPCG(c.Seed, 0x05e7)), start: time.Date(2026, 11, 2, 6, 0, 0, 0, time.UTC),
-		apps: map[string]*deployment{}, pending: map[string]bool{}, stats: Stats{Commands: map[karpv1.DisruptionReason]int{}},
+		apps: map[string]*deployment{}, overlays: map[string]v1alpha1.NodeOverlay{}, pending: map[string]bool{}, stats: Stats{Commands: map[karpv1.DisruptionReason]int{}},
 		sticking: map[string]time.Time{}, read: map[string]reading{}, readPools: map[*karpv1.NodePool]*karpv1.NodePool{},
 		stores: slices.ContainsFunc(c.Apps, func(a App) bool { return a.Volumes > 0 }),
 	}
@@ -164,6 +168,7 @@ func Run(c Config) Result {
 		w.putPool(p.DeepCopy())
 	}
 	w.openReservations()
+	w.openOverlays()
 	w.boot()
 	for _, a := range c.Apps {
 		w.deploy(a)
