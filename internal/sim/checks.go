@@ -51,6 +51,7 @@ type checks struct {
 	size     map[string]time.Time   // since when a static pool has been too large or too small
 	noticed  map[string]bool        // instances whose interruption notice was handled
 	slots    map[string][]string    // claims that were ordered for reservations
+	risk     uint64                 // version of what counts as risk
 	lost     map[string]time.Time   // when the interruption of a reservation was last handled
 	holds    map[string][]time.Time // when commands of this process held a node lately
 	commands commandChecks
@@ -391,9 +392,20 @@ func (c *checks) releases(what, id string) {
 
 // hears records that a notice is about to be handled.
 func (c *checks) hears(n interruption.Notice) {
+	if n.Kind == interruption.RebalanceRecommended {
+		return
+	}
 	c.noticed[n.Instance] = true
 	if i := c.w.market.byID[n.Instance]; i != nil && n.Kind == interruption.ReservationInterrupted {
 		c.lost[i.reservation] = c.w.now
+	}
+}
+
+// leaves checks a claim that is about to be deleted because of a notice: one that recommends to rebalance says that the
+// instance may be interrupted, and its node stays (IR-03).
+func (c *checks) leaves(n interruption.Notice, claim *karpv1.NodeClaim) {
+	if n.Kind == interruption.RebalanceRecommended {
+		c.w.broken("IR-03", "claim %s is deleted because of a rebalance recommendation", claim.Name)
 	}
 }
 

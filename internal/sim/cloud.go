@@ -18,6 +18,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 	"github.com/dovetail-sh/dovetail/internal/resources"
+	"github.com/dovetail-sh/dovetail/internal/risk"
 )
 
 // unavailableFor is how long an offering with insufficient capacity is left out of plans.
@@ -41,7 +42,7 @@ type simCloud struct {
 	types     []catalog.InstanceType
 	reserved  []*reservation
 	count     int
-	notices   []string // provider ids that will be interrupted; they wait until a process reads them
+	notices   []notice // they wait until a process reads them
 }
 
 // instance is a machine.
@@ -126,7 +127,7 @@ func (m *simCloud) launch(claim *karpv1.NodeClaim) (cloud.Instance, error) {
 				}
 				name := offering(machine.Name, zone, o.CapacityType)
 				if m.w.now.Before(m.gone[name]) {
-					m.markUnavailable(name)
+					m.runOut(name, machine.Name, zone, o.CapacityType)
 					continue
 				}
 				price, fits := choice.price(machine.Name, &o)
@@ -142,6 +143,14 @@ func (m *simCloud) launch(claim *karpv1.NodeClaim) (cloud.Instance, error) {
 	}
 	m.start(best, claim)
 	return m.describe(best), nil
+}
+
+// runOut has the controller find that an offering cannot be had.
+func (m *simCloud) runOut(offering, machine, zone, capacityType string) {
+	if news := m.known[offering].IsZero(); news && m.w.process != nil {
+		m.w.process.recordRisk(risk.InsufficientCapacity, machine, zone, capacityType)
+	}
+	m.markUnavailable(offering)
 }
 
 // markUnavailable leaves an offering out of plans for a while.
@@ -258,7 +267,7 @@ func (m *simCloud) removeInstance(i *instance) {
 // interrupt takes a machine back: a notice now, the machine two minutes later.
 func (m *simCloud) interrupt(i *instance) {
 	m.w.logf("cloud: %s will be interrupted", i.id)
-	m.notices = append(m.notices, i.id)
+	m.notices = append(m.notices, notice{id: i.id})
 	m.w.after(2*time.Minute, func() {
 		m.w.checks.interrupted(i)
 		m.removeInstance(i)

@@ -21,6 +21,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/interruption"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/reboot"
+	"github.com/dovetail-sh/dovetail/internal/risk"
 )
 
 // lookAt has a claim or a node looked at after a while, once.
@@ -284,7 +285,7 @@ func (p *process) interruptions() {
 		for _, name := range p.w.api.claimNames() {
 			if claim := p.w.api.claims[name]; claim != nil && claim.Status.ProviderID == notice.Instance {
 				p.w.checks.hears(notice)
-				p.performInterruption(claim, p.w.config.Steps.Interrupt(&p.interrupted, notice, claim, awsv1.LabelCapacityReservationID, p.w.now))
+				p.performInterruption(notice, claim, p.w.config.Steps.Interrupt(&p.interrupted, notice, claim, awsv1.LabelCapacityReservationID, p.w.now))
 			}
 		}
 		p.w.market.notices = p.w.market.notices[1:]
@@ -292,14 +293,16 @@ func (p *process) interruptions() {
 }
 
 // performInterruption performs the effects of a notice on a claim.
-func (p *process) performInterruption(claim *karpv1.NodeClaim, effects []interruption.Effect) {
+func (p *process) performInterruption(n interruption.Notice, claim *karpv1.NodeClaim, effects []interruption.Effect) {
 	for _, effect := range effects {
 		switch e := effect.(type) {
 		case interruption.EmitEvent:
 			p.recordEvent("claim/"+claim.Name, e.Event.Text)
 		case interruption.MarkSpotUnavailable:
+			p.recordRisk(risk.Interrupted, e.InstanceType, e.Zone, karpv1.CapacityTypeSpot)
 			p.w.market.markUnavailable(offering(e.InstanceType, e.Zone, karpv1.CapacityTypeSpot))
-		case interruption.CountRisk: // the market of a run recommends nothing
+		case interruption.CountRisk:
+			p.recordRisk(risk.RebalanceRecommended, e.InstanceType, e.Zone, karpv1.CapacityTypeSpot)
 		case interruption.MarkReservationUnavailable:
 			p.w.market.reservationOut(e.ID)
 		case interruption.AdvanceDeadline:
@@ -307,6 +310,7 @@ func (p *process) performInterruption(claim *karpv1.NodeClaim, effects []interru
 				p.write(func() { p.w.api.put(next) })
 			}
 		case interruption.DeleteClaim:
+			p.w.checks.leaves(n, claim)
 			p.recordEvent("claim/"+claim.Name, e.Event.Text)
 			p.write(func() { p.w.api.delete(p.w.api.claims[claim.Name], p.w.now) })
 		}

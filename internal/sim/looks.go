@@ -24,6 +24,7 @@ func (c *checks) look() {
 	c.reasons()
 	c.repairs()
 	c.sizes()
+	c.decays()
 	c.checkStability()
 }
 

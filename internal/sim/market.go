@@ -233,12 +233,15 @@ func (m *simCloud) reservationOut(id string) {
 }
 
 // noticeOf is what the cloud says of an instance that it takes back.
-func (m *simCloud) noticeOf(id string) interruption.Notice {
+func (m *simCloud) noticeOf(n notice) interruption.Notice {
+	if n.rebalance {
+		return interruption.Notice{Kind: interruption.RebalanceRecommended, Instance: n.id, Text: "its instance may be interrupted"}
+	}
 	kind := interruption.SpotInterrupted
-	if i := m.byID[id]; i != nil && i.reservation != "" {
+	if i := m.byID[n.id]; i != nil && i.reservation != "" {
 		kind = interruption.ReservationInterrupted
 	}
-	return interruption.Notice{Kind: kind, Instance: id, Text: "its instance will be interrupted"}
+	return interruption.Notice{Kind: kind, Instance: n.id, Text: "its instance will be interrupted"}
 }
 
 // changeSpotPrices moves the spot price of every machine, also for the instances that run.

@@ -205,7 +205,7 @@ func (w *World) planCost() float64 {
 	for _, i := range w.market.running() {
 		usd := i.price
 		if pool := w.api.pools[i.pool]; pool != nil {
-			for _, t := range w.process.overlay(w.effectivePool(pool), w.market.offers()) {
+			for _, t := range w.process.overlay(w.effectivePool(pool), w.process.withRisk(w.market.offers())) {
 				if t.Name == i.machine.Name {
 					usd = priceOf(&t, i.zone, i.capacityType, i.reservation, i.price)
 				}

@@ -23,6 +23,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/provision"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 	"github.com/dovetail-sh/dovetail/internal/resources"
+	"github.com/dovetail-sh/dovetail/internal/risk"
 	"github.com/dovetail-sh/dovetail/internal/sim"
 )
 
@@ -145,6 +146,24 @@ func plantedBugs() []plantedBug {
 		}},
 		{name: "overlays of lower weight win", seed: 3, rules: []string{"overlay"}, plant: func(s *sim.Steps) {
 			s.EvaluateOverlays = withWeights(func(weight int32, _ int) int32 { return 100 - weight })
+		}},
+		{name: "rebalance recommendations are taken for interruptions", seed: 14, rules: []string{"IR-03"}, plant: func(s *sim.Steps) {
+			s.Interrupt = func(state *interruption.State, n interruption.Notice, claim *karpv1.NodeClaim, label string, now time.Time) []interruption.Effect {
+				if n.Kind != interruption.RebalanceRecommended {
+					return state.Advance(n, claim, label, now)
+				}
+				return append(state.Advance(n, claim, label, now), interruption.DeleteClaim{})
+			}
+		}},
+		{name: "interruptions are no risk", seed: 14, rules: []string{"risk"}, plant: func(s *sim.Steps) {
+			s.RecordRisk = func(b *risk.Book, e risk.Event, o risk.Offering, now time.Time) {
+				if e != risk.Interrupted {
+					b.Add(e, o, now)
+				}
+			}
+		}},
+		{name: "risk does not decay", seed: 67, rules: []string{"risk"}, plant: func(s *sim.Steps) {
+			s.RecordRisk = func(b *risk.Book, e risk.Event, o risk.Offering, now time.Time) { b.Add(e, o, now.Add(24*time.Hour)) }
 		}},
 		{name: "launches know of no overlays", seed: 39, rules: []string{"G8", "G13", "G14", "one node after another", "no oscillation"}, plant: func(s *sim.Steps) {
 			s.LaunchTypes = func(_ *overlay.Set, of overlay.Pool) []catalog.InstanceType { return of.Types }

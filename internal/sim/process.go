@@ -76,6 +76,7 @@ type process struct {
 	slots        execute.Slots
 	moveOutcomes disrupt.OutcomeHistory
 	overlays     overlaid
+	risks        observed
 	window       provision.Window // of triggers of a plan
 	passed       look             // the last pass of disruption
 	planned      look             // the last plan

@@ -47,7 +47,7 @@ func (p *process) types() map[string][]catalog.InstanceType {
 	out := map[string][]catalog.InstanceType{}
 	for _, pool := range p.store.Pools() {
 		all, _ := p.cloud.Types(context.Background(), pool) // the market always has a list
-		out[pool.Name] = p.w.config.Steps.AvailableTypes(&p.launches, pool.Name, p.overlay(pool, all), p.w.now)
+		out[pool.Name] = p.w.config.Steps.AvailableTypes(&p.launches, pool.Name, p.overlay(pool, p.withRisk(all)), p.w.now)
 	}
 	return out
 }
@@ -113,7 +113,9 @@ func (p *process) plan(view store.View) (solve.Plan, *provision.Round) {
 			p.w.logf("plan: %d pods, planned before: %v", len(problem.Pods), problem.PlannedBinds)
 		}
 		answer := check.Sound(problem, func(q solve.Problem) (solve.Problem, solve.Plan) {
-			return solve.PlanAwaitingReplacement(q, view.AwaitingReplacement, func() bool { return false })
+			q, plan := solve.PlanAwaitingReplacement(q, view.AwaitingReplacement, func() bool { return false })
+			p.w.checks.spreads(q, plan)
+			return q, plan
 		}, check.Plan)
 		for _, fault := range slices.Concat(answer.Rejected...) {
 			p.w.broken("plan", "%s", fault)

@@ -20,6 +20,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reboot"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 	"github.com/dovetail-sh/dovetail/internal/resources"
+	"github.com/dovetail-sh/dovetail/internal/risk"
 )
 
 // Steps is the steps that a process shares with the controller. A test replaces one of them to plant a bug; nil is
@@ -37,6 +38,8 @@ type Steps struct {
 	BlockEnding     func(lifecycle.Blocks, *karpv1.NodeClaim, time.Time) (end time.Time, ending bool)
 	OnDemandLabels  func(labels map[string]string, reservation ...string) map[string]string
 	AdvanceReboot   func(context.Context, reboot.Facts, *reboot.Calls, reboot.Shell) (time.Duration, error)
+
+	RecordRisk func(*risk.Book, risk.Event, risk.Offering, time.Time)
 
 	EvaluateOverlays func([]v1alpha1.NodeOverlay, []overlay.Pool, resources.Table, reqs.Vocabulary) (*overlay.Set, []overlay.Verdict)
 	ApplyOverlays    func(*overlay.Set, overlay.Pool) []catalog.InstanceType // for plans
@@ -83,6 +86,9 @@ func (s Steps) complete() Steps {
 	}
 	if s.AdvanceReboot == nil {
 		s.AdvanceReboot = reboot.Advance
+	}
+	if s.RecordRisk == nil {
+		s.RecordRisk = (*risk.Book).Add
 	}
 	if s.EvaluateOverlays == nil {
 		s.EvaluateOverlays = overlay.Evaluate

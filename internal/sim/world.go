@@ -41,6 +41,7 @@ type Config struct {
 	Protocol func(Shipped) Protocol // nil: that of the controller
 
 	Reserved   []Reservation        // capacity that the account has reserved
+	Risks      bool                 // what was observed of offerings counts when plans are compared
 	Repairs    []cloud.Repair       // repair policies; none: nothing is repaired
 	OldRepair  bool                 // repair as it was before it became a method of disruption
 	Cures      float64              // share of reboots that help
