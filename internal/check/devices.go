@@ -61,7 +61,7 @@ func (c *checker) checkDevices() {
 // deviceIndex is what the plan says about devices, by name.
 type deviceIndex struct {
 	claims    map[string]*resourcev1.ResourceClaim
-	come      map[string]bool  // UIDs of the pods that the plan places
+	come      map[string]bool  // UIDs of the pods that the plan places, and of those that leave their node
 	published map[string]int64 // devices, by node; of several generations all
 	held      map[string]int64 // of these, by claims that stay
 	observed  map[string]int64 // the most that a node of an instance type publishes
@@ -73,6 +73,14 @@ func (c *checker) indexDevices() *deviceIndex {
 	for _, at := range c.places {
 		for _, p := range at.come {
 			x.come[p.UID] = true
+		}
+	}
+	for i := range c.view.Nodes {
+		n := &c.view.Nodes[i]
+		for j := range n.Pods {
+			if p := &n.Pods[j]; p.Terminating || n.Deleting && !p.Stays {
+				x.come[p.UID] = true // its successors may have its claim elsewhere (DR-11)
+			}
 		}
 	}
 	type pool struct{ driver, name string }
@@ -102,7 +110,7 @@ func (c *checker) indexDevices() *deviceIndex {
 	return x
 }
 
-// placed reports whether all pods that a claim is reserved for are placed by the plan.
+// placed reports whether all pods that a claim is reserved for are placed by the plan, or leave their node.
 func (x *deviceIndex) placed(claim *resourcev1.ResourceClaim) bool {
 	return !slices.ContainsFunc(claim.Status.ReservedFor, func(user resourcev1.ResourceClaimConsumerReference) bool { return !x.come[string(user.UID)] })
 }

@@ -123,7 +123,7 @@ func (c *checker) reservationsOf(at *place) (ids []string, otherwise bool) {
 // reservedFirst verifies the strict mode of V15-45: while a compatible reservation has units, a node is launched into
 // it or its pods wait. A reservation counts as compatible only if nothing but the planner's own choice keeps the node
 // from it. Every other explanation is accepted: a pod that excludes reserved nodes or prefers others, a topology of
-// capacity types, minValues, a limit.
+// capacity types, minValues, a limit, devices.
 func (c *checker) reservedFirst(at *place) {
 	pool := at.offerings.pool
 	if len(c.purse.units) == 0 || c.policy.NoReserved || c.policy.ReservedFallback || !pool.Requirements.Allows(capacityKey, reserved) ||
@@ -131,7 +131,7 @@ func (c *checker) reservedFirst(at *place) {
 		return
 	}
 	for _, p := range at.come {
-		if mayAvoid(at, p) {
+		if mayAvoid(at, p) || len(shapeOf(p.Shape).Devices) > 0 { // machines of the reservation may not have its devices
 			return
 		}
 	}
