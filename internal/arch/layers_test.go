@@ -88,7 +88,7 @@ var layers = map[string]layer{
 	"3 simulator": {
 		packages: []string{"internal/sim"},
 		may: join(values, words, api, view, single, joint, steps, life, port, []string{
-			"internal/budget", "internal/buffer", "internal/check", "internal/execute", "internal/overlay", "internal/provision", "internal/risk", "internal/store", "sigs.k8s.io/controller-runtime/...", "k8s.io/client-go/tools/cache",
+			"internal/budget", "internal/buffer", "internal/check", "internal/devices", "internal/execute", "internal/overlay", "internal/provision", "internal/risk", "internal/store", "k8s.io/dynamic-resource-allocation/cel", "k8s.io/dynamic-resource-allocation/structured", "sigs.k8s.io/controller-runtime/...", "k8s.io/client-go/tools/cache",
 		}),
 		never: sdk,
 	},

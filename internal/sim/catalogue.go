@@ -25,6 +25,7 @@ type Machine struct {
 	MiBLow int64
 	Disks  int // volumes at most; 0: no limit
 
+	Devices int   // of dynamic resource allocation
 	Widgets int64 // that a device plugin finds on it; the cloud knows nothing of them
 }
 
@@ -78,6 +79,7 @@ func (m *Machine) instanceType(lanes resources.Table, out func(offering string) 
 	t := catalog.InstanceType{
 		Name: m.Name, Labels: reqs.FromLabels(m.labels(), awsv1.Vocabulary()), Capacity: lanes.Capacity(m.capacity()), Overhead: lanes.Requests(amounts(m.CPULow, m.MiBLow)),
 	}
+	t.Devices = devicePools(m)
 	if m.Disks > 0 {
 		t.VolumeLimits = map[string]int{disks: m.Disks}
 	}

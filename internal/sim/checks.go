@@ -32,29 +32,30 @@ const (
 
 // checks checks the rules during a run, with the state that this needs.
 type checks struct {
-	w        *World
-	bought   map[types.UID]string     // the claim that was last ordered for a pod
-	served   map[types.UID][]purchase // claims that this process ordered for pending pods
-	tainted  map[string]time.Time     // since when a node has had a taint without a command
-	waiting  map[string]time.Time     // since when pods have waited
-	idle     map[string]time.Time     // since when nodes have been drifted, going, or not up
-	shapes   []state                  // of the cluster at rest, in the quiet part of a run
-	moved    []string                 // claims that moves set out to remove since then
-	drifts   bool                     // nodes have been replaced because of drift since then
-	last     time.Time                // of the last move
-	stirred  time.Time                // of the last command for drift or repair: moves may follow from it
-	swaps    []disrupt.Running        // that had replacements
-	failed   map[string]bool          // replacements of commands that were given up
-	asked    map[string]rebootCalls
-	ill      map[string]time.Time   // since when nodes could have been repaired
-	marked   map[string]time.Time   // since when nodes have had the taint of a reboot that is over
-	size     map[string]time.Time   // since when a static pool has been too large or too small
-	noticed  map[string]bool        // instances whose interruption notice was handled
-	slots    map[string][]string    // claims that were ordered for reservations
-	risk     uint64                 // version of what counts as risk
-	lost     map[string]time.Time   // when the interruption of a reservation was last handled
-	holds    map[string][]time.Time // when commands of this process held a node lately
-	commands commandChecks
+	w         *World
+	bought    map[types.UID]string     // the claim that was last ordered for a pod
+	served    map[types.UID][]purchase // claims that this process ordered for pending pods
+	tainted   map[string]time.Time     // since when a node has had a taint without a command
+	waiting   map[string]time.Time     // since when pods have waited
+	idle      map[string]time.Time     // since when nodes have been drifted, going, or not up
+	shapes    []state                  // of the cluster at rest, in the quiet part of a run
+	moved     []string                 // claims that moves set out to remove since then
+	drifts    bool                     // nodes have been replaced because of drift since then
+	last      time.Time                // of the last move
+	stirred   time.Time                // of the last command for drift or repair: moves may follow from it
+	swaps     []disrupt.Running        // that had replacements
+	failed    map[string]bool          // replacements of commands that were given up
+	asked     map[string]rebootCalls
+	ill       map[string]time.Time   // since when nodes could have been repaired
+	marked    map[string]time.Time   // since when nodes have had the taint of a reboot that is over
+	size      map[string]time.Time   // since when a static pool has been too large or too small
+	noticed   map[string]bool        // instances whose interruption notice was handled
+	slots     map[string][]string    // claims that were ordered for reservations
+	allocated time.Time              // when the claim that pods share was last allocated
+	risk      uint64                 // version of what counts as risk
+	lost      map[string]time.Time   // when the interruption of a reservation was last handled
+	holds     map[string][]time.Time // when commands of this process held a node lately
+	commands  commandChecks
 
 	refilled int // how often room for buffers was launched since the cluster came to rest
 }

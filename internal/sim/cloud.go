@@ -217,6 +217,7 @@ func (m *simCloud) join(i *instance) {
 	m.w.publish(node)
 	m.w.runDaemons(i.node)
 	m.w.after(m.w.between(time.Second, 10*time.Second), func() { m.w.setReady(i.node, true) })
+	m.w.publishDevices(i)
 	if i.machine.Widgets > 0 {
 		m.w.after(m.w.between(time.Second, 30*time.Second), func() { m.w.publishWidgets(i) })
 	}

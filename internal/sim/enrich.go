@@ -68,6 +68,7 @@ func enrichLater(m *maker) {
 		{0xb004, 0.15, m.reservations},
 		{0xb2c9, 0.12, m.overlays},
 		{0xb4d0, 0.12, m.risks},
+		{0xb4d7, 0.1, m.gpus},
 	} {
 		m.Rand = rand.New(rand.NewPCG(m.c.Seed, f.stream))
 		if m.chance(f.share) {

@@ -135,6 +135,10 @@ func (p *process) advanceClaim(claim *karpv1.NodeClaim) {
 	if outcome, result := p.launched[claim.UID].Report(p.w.now); outcome != nil && !facts.Launching {
 		facts.Launch, p.launched[claim.UID] = outcome, result
 	}
+	if p.w.devices.class != nil && len(facts.Nodes) == 1 {
+		node := facts.Nodes[0].Name
+		facts.Drivers = &lifecycle.Drivers{Ready: p.w.config.Steps.CompleteDrivers(p.store.PublishedSlices(node), node)}
+	}
 	step := lifecycle.Next(facts)
 	if step.Launch {
 		p.launch(claim)
@@ -158,6 +162,7 @@ func (p *process) advanceClaim(claim *karpv1.NodeClaim) {
 		}
 	}
 	if !sameClaim(want, claim) {
+		p.w.checks.initializes(claim, want)
 		p.write(func() { p.w.api.put(want.DeepCopy()) })
 	}
 	if step.Remove != nil {

@@ -188,7 +188,8 @@ func (c *checks) end() {
 			case p != nil && p.DeletionTimestamp != nil && d.Volumes > 0 && (c.hung(p) || c.w.now.Sub(p.DeletionTimestamp.Time) < time.Minute): // its successor comes when it is gone
 				missing--
 			case p == nil || p.DeletionTimestamp != nil:
-			case c.works(p), c.limited(), c.w.now.Sub(p.CreationTimestamp.Time) < comesBack:
+			case c.works(p), c.limited(), d.Shares, // it waits for the node of the others, which may be full
+				c.w.now.Sub(p.CreationTimestamp.Time) < comesBack:
 				missing--
 			default:
 				silent = append(silent, pod)

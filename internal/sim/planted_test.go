@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/api/v1alpha1"
@@ -164,6 +165,9 @@ func plantedBugs() []plantedBug {
 		}},
 		{name: "risk does not decay", seed: 67, rules: []string{"risk"}, plant: func(s *sim.Steps) {
 			s.RecordRisk = func(b *risk.Book, e risk.Event, o risk.Offering, now time.Time) { b.Add(e, o, now.Add(24*time.Hour)) }
+		}},
+		{name: "nodes are initialized before their devices are published", seed: 24, rules: []string{"DR-08"}, plant: func(s *sim.Steps) {
+			s.CompleteDrivers = func([]*resourcev1.ResourceSlice, string) []string { return []string{"gpu.example.com"} }
 		}},
 		{name: "launches know of no overlays", seed: 39, rules: []string{"G8", "G13", "G14", "one node after another", "no oscillation"}, plant: func(s *sim.Steps) {
 			s.LaunchTypes = func(_ *overlay.Set, of overlay.Pool) []catalog.InstanceType { return of.Types }

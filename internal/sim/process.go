@@ -76,10 +76,13 @@ type process struct {
 	slots        execute.Slots
 	moveOutcomes disrupt.OutcomeHistory
 	overlays     overlaid
-	risks        observed
-	window       provision.Window // of triggers of a plan
-	passed       look             // the last pass of disruption
-	planned      look             // the last plan
+
+	deviceHandlers map[string]toolscache.ResourceEventHandler
+
+	risks   observed
+	window  provision.Window // of triggers of a plan
+	passed  look             // the last pass of disruption
+	planned look             // the last plan
 
 	said   map[string]lastEvent // last events about objects
 	logged map[string]bool
@@ -121,9 +124,10 @@ func (w *World) boot() {
 	}
 	p.store = store.New(store.Options{
 		Words: awsv1.Vocabulary(), Lanes: w.market.lanes, Classes: []schema.GroupKind{{Group: awsv1.Group, Kind: awsv1.Kind}}, ReservationLabel: awsv1.LabelCapacityReservationID,
-		Now: func() time.Time { return w.now }, Wake: p.requestPlan,
+		Now: func() time.Time { return w.now }, Wake: p.requestPlan, Devices: w.devices.class != nil,
 	})
 	_ = p.store.Watch(context.Background(), informers{p}) // ours never fail
+	p.watchDevices()
 	p.resolveBuffers()
 	w.process = p
 	for k := range kinds {

@@ -186,6 +186,7 @@ func (p *process) writeClaim(b execute.Batch, n solve.NewNode, claim *karpv1.Nod
 	default:
 		p.w.checks.buys(p, claim, n)
 		p.w.checks.ordersOverlaid(p, claim, n)
+		p.w.checks.ordersDevices(p, claim, n)
 	}
 	p.w.logf("controller: claim %s is created, %s: %s, %d pods %s", claim.Name, b.Reason, n.Offer.Type, len(n.Pods), n.Pods)
 	p.w.checks.orders(claim, n)

@@ -50,6 +50,9 @@ func (w *World) schedule() {
 		}
 	}
 	for _, p := range waiting {
+		if _, created := claimName(p); !created {
+			continue
+		}
 		asks := w.market.lanes.PodRequests(p)
 		if at := w.choose(p, asks, rooms); at != nil {
 			at.free = resources.Sub(at.free, asks)
@@ -101,6 +104,9 @@ func (w *World) choose(p *corev1.Pod, asks resources.Vec, rooms []*nodeHeadroom)
 	zones, least := w.zoneCounts(p, rooms)
 	for _, r := range rooms {
 		if !tolerated(p, r.node) || !selected(p, r.node) || !resources.Fits(&asks, &r.free) || !w.reachable(p, r.node) {
+			continue
+		}
+		if _, fits := w.allocation(p, r.node); !fits {
 			continue
 		}
 		app := p.Labels["app"]
@@ -179,6 +185,7 @@ func selected(p *corev1.Pod, n *corev1.Node) bool {
 // bind puts a pod on a node, where it starts some seconds later.
 func (w *World) bind(p *corev1.Pod, node string) {
 	w.provide(p, node)
+	w.reserveDevices(p, node)
 	next := p.DeepCopy()
 	next.Spec.NodeName = node
 	next.Status.StartTime = new(metav1.NewTime(w.now))

@@ -5,12 +5,14 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/api/v1alpha1"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/devices"
 	"github.com/dovetail-sh/dovetail/internal/drain"
 	"github.com/dovetail-sh/dovetail/internal/interruption"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
@@ -40,6 +42,8 @@ type Steps struct {
 	AdvanceReboot   func(context.Context, reboot.Facts, *reboot.Calls, reboot.Shell) (time.Duration, error)
 
 	RecordRisk func(*risk.Book, risk.Event, risk.Offering, time.Time)
+
+	CompleteDrivers func(list []*resourcev1.ResourceSlice, node string) []string
 
 	EvaluateOverlays func([]v1alpha1.NodeOverlay, []overlay.Pool, resources.Table, reqs.Vocabulary) (*overlay.Set, []overlay.Verdict)
 	ApplyOverlays    func(*overlay.Set, overlay.Pool) []catalog.InstanceType // for plans
@@ -89,6 +93,9 @@ func (s Steps) complete() Steps {
 	}
 	if s.RecordRisk == nil {
 		s.RecordRisk = (*risk.Book).Add
+	}
+	if s.CompleteDrivers == nil {
+		s.CompleteDrivers = devices.CompleteDrivers
 	}
 	if s.EvaluateOverlays == nil {
 		s.EvaluateOverlays = overlay.Evaluate

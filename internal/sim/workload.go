@@ -32,6 +32,8 @@ type App struct {
 	Tolerates []corev1.Toleration       // taints of pools
 	Volumes   int                       // of each pod, in the zone where it first ran
 	Widgets   int64                     // of each pod
+	Devices   int64                     // that each pod claims for itself
+	Shares    bool                      // one claim among all pods of such apps
 	Sizes     func() (milli, mib int64) // of each pod; nil: those above
 }
 
@@ -151,6 +153,7 @@ func (w *World) podOf(d *deployment) *corev1.Pod {
 		}
 		p.Annotations = map[string]string{key: d.Protect}
 	}
+	d.wantDevices(p)
 	selector := &metav1.LabelSelector{MatchLabels: labels}
 	if d.Apart {
 		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{

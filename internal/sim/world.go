@@ -117,6 +117,7 @@ type World struct {
 	apps   map[string]*deployment
 
 	overlays map[string]v1alpha1.NodeOverlay
+	devices  deviceObjects
 
 	pending    map[string]bool // pods without a node
 	scheduling bool
@@ -170,6 +171,7 @@ func Run(c Config) Result {
 	}
 	w.openReservations()
 	w.openOverlays()
+	w.openDevices()
 	w.boot()
 	for _, a := range c.Apps {
 		w.deploy(a)
@@ -237,6 +239,9 @@ func (w *World) changed(obj, before client.Object, gone bool) {
 		w.wakeScheduler()
 		if gone {
 			w.collect(o.Name)
+			if slice := w.devices.slices[o.Name]; slice != nil {
+				w.dropDevices(slice)
+			}
 			if csi := stored[*storagev1.CSINode](w.api, o.Name); csi != nil {
 				w.api.drop(csi)
 			}
@@ -260,6 +265,7 @@ func (w *World) podChanged(p *corev1.Pod, before client.Object, gone bool) {
 	if d.Volumes > 0 {
 		w.mount(p, before, gone)
 	}
+	w.claimsChange(d, p, before, gone)
 	if old, was := before.(*corev1.Pod); d.Sizes != nil && was && old.DeletionTimestamp == nil && (gone || p.DeletionTimestamp != nil) && !w.replacing {
 		d.like = append(d.like, p.Spec.Containers[0].Resources.Requests)
 	}
