@@ -65,10 +65,10 @@ func enrichLater(m *maker) {
 		share  float64
 		draw   func()
 	}{
-		{0xb004, 0.15, m.reservations},
+		{0xb004, 0.1, m.reservations},
 		{0xb2c9, 0.12, m.overlays},
-		{0xb4d0, 0.12, m.risks},
-		{0xb4d7, 0.1, m.gpus},
+		{0xb4d0, 0.07, m.risks},
+		{0xb4d7, 0.04, m.gpus},
 	} {
 		m.Rand = rand.New(rand.NewPCG(m.c.Seed, f.stream))
 		if m.chance(f.share) {
