@@ -36,6 +36,9 @@ func adviseAgainst(c Config, found map[string]given, f *findings) {
 	if c.Scheduling.SpotPoolShare >= 1 {
 		f.warn(found["spot-pool-share"], "a share of 1 or more bounds nothing; a quarter is 0.25")
 	}
+	if c.Scheduling.SpotSpreadMaxCost >= 1 {
+		f.warn(found["spot-spread-max-cost"], "a share of 1 or more lets spot nodes cost twice as much; 3 % is 0.03")
+	}
 	if c.Disruption.MinSaving >= 1 {
 		f.warn(found["consolidation-min-saving"], "no replacement saves a share of 1 or more, so none is ever made; a fifth is 0.2")
 	}

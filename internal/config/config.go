@@ -83,6 +83,7 @@ type Scheduling struct {
 	NominatePods       bool               // have the scheduler try pods first where they were planned
 	NodeFee            float64            // USD an hour that a node counts beyond its price when plans are compared
 	SpotPoolShare      float64            // share of a workload that one spot pool should have at most; 0: any
+	SpotSpreadMaxCost  float64            // what that may add to the prices of spot nodes, as a share
 	SpotRisk           map[string]float64 // by instance type, or type/zone: what risk counts, as a share of the spot price
 	DefaultConstraints []SpreadConstraint
 }

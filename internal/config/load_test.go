@@ -174,6 +174,7 @@ func TestWarnings(t *testing.T) {
 		"an unknown gate of the provider":       {args: []string{"--aws-feature-gates=NodeRepair=true"}, want: "--aws-feature-gates, AWS_FEATURE_GATES"},
 		"percent that is meant as percent":      {args: []string{"--vm-memory-overhead-percent=7.5"}, want: "0.075"},
 		"a spot share meant as percent":         {args: []string{"--spot-pool-share=25"}, want: "bounds nothing; a quarter is 0.25"},
+		"a cost of spreading meant as percent":  {args: []string{"--spot-spread-max-cost=3"}, want: "twice as much; 3 % is 0.03"},
 		"a spot share of nothing":               {args: []string{"--spot-pool-share=0"}},
 		"a saving meant as percent":             {args: []string{"--consolidation-min-saving=20"}, want: "none is ever made; a fifth is 0.2"},
 		"a saving of the whole price":           {args: []string{"--consolidation-min-saving=1"}, want: "none is ever made"},

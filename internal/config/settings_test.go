@@ -36,7 +36,7 @@ func defaults() config.Config {
 		Log:     config.Log{Level: config.LogInfo, OutputPaths: []string{"stdout"}, ErrorOutputPaths: []string{"stderr"}},
 		Batch:   config.Batch{Idle: time.Second, Max: 10 * time.Second},
 		Scheduling: config.Scheduling{
-			PreferencePolicy: config.RespectPreferences, MinValuesPolicy: config.StrictMinValues, IgnoreDRARequests: true, NominatePods: true, NodeFee: 0.02, SpotPoolShare: 0.25,
+			PreferencePolicy: config.RespectPreferences, MinValuesPolicy: config.StrictMinValues, IgnoreDRARequests: true, NominatePods: true, NodeFee: 0.02, SpotPoolShare: 0.25, SpotSpreadMaxCost: 0.03,
 		},
 		Disruption: config.Disruption{Horizon: 24 * time.Hour, PodCost: 0.01, MinSaving: 0.1},
 		Gates:      config.Gates{NodeOverlay: true, ReservedCapacity: true, CapacityBuffer: true},
@@ -117,6 +117,10 @@ func examples() map[string]example {
 		"spot-pool-share": {
 			text: "0.5", want: func(c *config.Config) { c.Scheduling.SpotPoolShare = 0.5 },
 			invalid: []string{"-0.1", "NaN", "Inf", "25%"},
+		},
+		"spot-spread-max-cost": {
+			text: "0.1", want: func(c *config.Config) { c.Scheduling.SpotSpreadMaxCost = 0.1 },
+			invalid: []string{"-0.1", "NaN", "Inf", "3%"},
 		},
 		"spot-risk-table": {
 			text: "m5.large=0.1, c5.large/eu-west-1a=0.2",

@@ -180,8 +180,13 @@ func planningSettings() []setting {
 		},
 		{
 			flag: "spot-pool-share", def: "0.25", helm: "settings.spotPoolShare",
-			usage: "share of a workload that one spot pool, an instance type in a zone, should have at most; for that spot nodes may cost up to 3 % more; 0 sets no bound",
+			usage: "share of a workload that one spot pool, an instance type in a zone, should have at most, as far as --spot-spread-max-cost pays for it; 0 sets no bound",
 			as:    fraction(func(c *Config) *float64 { return &c.Scheduling.SpotPoolShare }),
+		},
+		{
+			flag: "spot-spread-max-cost", def: "0.03", helm: byEnv,
+			usage: "what spreading workloads over spot pools may add to the prices of the spot nodes of a plan, as a share of them; 0 spreads only where that costs nothing",
+			as:    fraction(func(c *Config) *float64 { return &c.Scheduling.SpotSpreadMaxCost }),
 		},
 		{
 			flag: "spot-risk-table", helm: byEnv,
