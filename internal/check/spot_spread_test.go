@@ -17,6 +17,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/check"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 	"github.com/dovetail-sh/dovetail/internal/resources"
 	"github.com/dovetail-sh/dovetail/internal/scenario"
@@ -335,10 +336,89 @@ func TestIR_07_NodesThatAreNotSpread(t *testing.T) {
 			if len(without.Create) == 0 {
 				t.Fatal("no nodes")
 			}
+			for i := range with.Create {
+				with.Create[i].Spread = nil // why not
+			}
 			if diff := cmp.Diff(without, with); diff != "" {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// IR-09: a plan says of a node that it was narrowed, and why a spot pool has more of a workload than it should.
+func TestIR_09_PlansSayHowNodesAreSpread(t *testing.T) {
+	t.Parallel()
+	prices := func(factor func(i, j int) float64) func(*cluster.Pool) {
+		return func(pool *cluster.Pool) {
+			for i := range pool.Types {
+				for j := range pool.Types[i].Offerings {
+					pool.Types[i].Offerings[j].Price *= factor(i, j)
+				}
+			}
+		}
+	}
+	for name, tc := range map[string]struct {
+		change func(*cluster.Pool)
+		want   string
+	}{
+		"narrowed": {want: "only 3 of 9 instance types in x: its workloads are spread over spot pools, so that one has at most 25 % of a workload (IR-05)"},
+		"one spot pool is far cheaper": {
+			change: prices(func(i, j int) float64 {
+				if i+j == 0 {
+					return 1
+				}
+				return 1.5
+			}),
+			want: "a.large in x has 100 % of a workload; the next spot pool costs 50 % more, and spreading may add 3 % to the prices of the plan (IR-06)",
+		},
+		"one spot pool": {
+			change: func(pool *cluster.Pool) {
+				pool.Types = pool.Types[:1]
+				pool.Requirements = reqs.Set{corev1.LabelTopologyZone: reqs.Req{Values: []string{"x"}}}
+			},
+			want: "a.large in x has 100 % of a workload; there is no other spot pool (IR-06)",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := equalPods(20, tc.change)
+			p.Policy.SpotShare = spotShare
+			plan := solve.Solve(p, nil)
+			said := map[string]int{}
+			for i := range plan.Create {
+				said[reason.Join(plan.Create[i].Spread, 0)]++
+			}
+			if said[tc.want] == 0 || said[""] > 0 {
+				t.Errorf("%v, want %q", said, tc.want)
+			}
+		})
+	}
+}
+
+// IR-06: the setting spot-spread-max-cost pays for more, and for nothing if it is 0.
+func TestIR_06_WhatSpreadingMayCost(t *testing.T) {
+	t.Parallel()
+	lost := map[float64]float64{}
+	for seed := range uint64(20) {
+		p := spotProblem(t, seed, false)
+		before := solve.Solve(p, nil)
+		p.Policy.SpotShare = spotShare
+		for _, cost := range []float64{-1, 0.03, 0.15} {
+			p.Policy.SpotCost = cost
+			after := solve.Solve(p, nil)
+			if after.Cost > before.Cost*(1+max(0, cost))+1e-9 {
+				t.Errorf("seed %d, %v: %v USD an hour, %v without the bound", seed, cost, after.Cost, before.Cost)
+			}
+			if found := check.Plan(p, after); len(found) > 0 {
+				t.Errorf("seed %d, %v: %v", seed, cost, found[0])
+			}
+			lost[cost] += largestLoss(p, &after, cheapestOf, onThreeNodes(p, &before)) / 20
+		}
+	}
+	t.Logf("lost at once by cost: %v", lost)
+	if lost[0.15] > 0.75*lost[0.03] || lost[0.03] > 0.75*lost[-1] {
+		t.Error("a higher limit does not pay for more")
 	}
 }
 

@@ -32,9 +32,10 @@ type nodeKind struct {
 	Pods         int     `json:"pods"`
 	CPUUse       float64 `json:"cpuUse"` // share of what pods can use, DaemonSets included
 	MemoryUse    float64 `json:"memoryUse"`
-	Types        int     `json:"typesOpen"` // instance types that the launch may choose from, at most
-	Needs        string  `json:"needs"`     // of the first of them
-	For          string  `json:"for"`       // groups of the scenario whose pods are there
+	Types        int     `json:"typesOpen"`        // instance types that the launch may choose from, at most
+	Needs        string  `json:"needs"`            // of the first of them
+	Spread       string  `json:"spread,omitempty"` // of the first of them: how far it is spread over spot pools
+	For          string  `json:"for"`              // groups of the scenario whose pods are there
 
 	asked, room [2]float64
 	groups      map[int]int
@@ -67,7 +68,7 @@ func explain(c *scenario.Compiled, plan *solve.Plan) *explanation {
 			at[id] = k
 			e.Nodes = append(e.Nodes, nodeKind{
 				Pool: id.pool, Type: id.offer, Zone: id.zone, CapacityType: id.capacityType,
-				Price: n.Offer.Price, Needs: n.Needs.String(), groups: map[int]int{},
+				Price: n.Offer.Price, Needs: n.Needs.String(), Spread: reason.Join(n.Spread, 0), groups: map[int]int{},
 			})
 		}
 		e.Nodes[k].add(n, allocatable[n.Offer.Type])

@@ -70,6 +70,9 @@ func nodeReasons(kinds []nodeKind) string {
 		fmt.Fprintf(&b, "  %s %s in %s, %s of %s:\n", strconv.Itoa(k.Count)+" ×", k.Type, k.Zone, k.CapacityType, k.Pool)
 		fmt.Fprintf(&b, "    for %s\n", k.For)
 		fmt.Fprintf(&b, "    the cheapest of %s that hold the pods and satisfy %s\n", count(k.Types, "type", "types"), k.Needs)
+		if k.Spread != "" {
+			fmt.Fprintf(&b, "    %s\n", k.Spread)
+		}
 	}
 	return b.String()
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
@@ -22,6 +23,8 @@ type NewNode struct {
 	Relaxed  bool          `json:"relaxed,omitempty"`  // minValues was lowered (SC-43)
 	Overlaid bool          `json:"overlaid,omitempty"` // a NodeOverlay changed the price of one of the types (SC-50)
 	Drivers  []string      `json:"drivers,omitempty"`  // of dynamic resource allocation, whose devices the pods use on each of the types (DR-08)
+
+	Spread []reason.Reason `json:"spread,omitempty"` // how far it is spread over spot pools with the others of its workloads, and why not further
 
 	CapacityOverlaid bool `json:"capacityOverlaid,omitempty"` // a NodeOverlay changed the capacity of one of the types (SC-50)
 }

@@ -27,10 +27,11 @@ type plan struct {
 
 // launched is a new node.
 type bought struct {
-	Pool  string      `json:"pool"`
-	Offer solve.Offer `json:"offer"` // the cheapest; what the cloud has may differ
-	Types int         `json:"types"` // how many it may be
-	Pods  int         `json:"pods"`
+	Pool   string      `json:"pool"`
+	Offer  solve.Offer `json:"offer"` // the cheapest; what the cloud has may differ
+	Types  int         `json:"types"` // how many it may be
+	Pods   int         `json:"pods"`
+	Spread string      `json:"spread,omitempty"` // why it may not be anything else, or what it shares a spot pool with
 }
 
 // unplacedPod is a pod that the plan has no node for.
@@ -50,7 +51,7 @@ func (j *Journal) Planned(p solve.Plan, at time.Time) {
 		n := &p.Create[i]
 		out.Pods += len(n.Pods)
 		if i < mostNodes {
-			out.Nodes = append(out.Nodes, bought{Pool: n.Pool, Offer: n.Offer, Types: len(n.Types), Pods: len(n.Pods)})
+			out.Nodes = append(out.Nodes, bought{Pool: n.Pool, Offer: n.Offer, Types: len(n.Types), Pods: len(n.Pods), Spread: reason.Join(n.Spread, mostReasons)})
 		}
 	}
 	for _, u := range first(p.Unplaced, mostUnplaced, new(bool)) {

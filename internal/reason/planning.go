@@ -39,6 +39,9 @@ const (
 	ReservedDeferred Code = "ReservedDeferred" // want: ids of the reservations
 	ReservedLost     Code = "ReservedLost"     // have: ids of the reservations
 
+	SpotSpread    Code = "SpotSpread"    // have: what it is narrowed to; want: the share of a workload that one spot pool has at most
+	SpotPoolsDear Code = "SpotPoolsDear" // have: the spot pool and its share of a workload; want: what the next costs, and what it may cost
+
 	NodeFull         Code = "NodeFull"         // want: the resource; have: what is left of it
 	VolumeLimit      Code = "VolumeLimit"      // want: driver:count; have: driver:limit
 	HostPortConflict Code = "HostPortConflict" // want: the port; have: who has it
@@ -98,6 +101,8 @@ func planningCodes(yield func(Doc) bool) bool {
 		yield(Doc{NodeCameUpSmall, "{have}, too little for {want}; no other node is launched for the pod for some minutes", "Nodes that were launched for the pod came up smaller than their instance type, twice. To avoid launching one useless node after another, the pod waits for five minutes, and longer each time.", "Compare status.allocatable of the node with the requests of the pod: a smaller root volume, a kubelet reservation or an image may be the cause. Correct the EC2NodeClass or lower the requests."}) &&
 		yield(Doc{RoomTaken, "other pods were scheduled on the nodes that were launched for it, {have} at last; no other node is launched for the pod for some minutes", "The scheduler gave the room of two nodes that were launched for the pod to others. The pod waits for five minutes, and longer each time.", "Give the pod a higher priority, or look what else is scheduled on new nodes, such as DaemonSets with large requests."}) &&
 		yield(Doc{BoughtInVain, "two nodes were launched for it and it is on neither; no other is launched for the pod for some minutes", "Nodes that were launched for the pod are gone or did not come up. The pod waits for five minutes, and longer each time.", "Look at the events of the NodeClaims that the pod was nominated to."}) &&
+		yield(Doc{SpotSpread, "only {have}: its workloads are spread over spot pools, so that one has at most {want} of a workload", "The node may be launched in one zone and with some types only, since one reclaimed spot pool should not take most of a workload.", "Nothing has to be done. `--spot-pool-share=0` leaves all zones and types open."}) &&
+		yield(Doc{SpotPoolsDear, "{have}; {want}", "One spot pool has more of a workload than it should: others cost too much, or there are none.", "Allow more instance types, sizes and zones, or let spreading cost more: `--spot-spread-max-cost`."}) &&
 		yield(Doc{PodUnreadable, "has no description to plan with", "A pod reached planning without having been read; this is a fault of Dovetail.", "Report it, with the recorded problem."}) &&
 		yield(Doc{ManagedRefused, "wants no node of a NodePool", "The pod requires that karpenter.sh/nodepool does not exist.", "Nothing has to be done: some other part of the cluster must have room for the pod."}) &&
 		yield(Doc{OutOfTime, "time was up before it was tried", "Planning was stopped before this pod or node was looked at.", "Nothing has to be done: the next round starts with what is left."}) &&

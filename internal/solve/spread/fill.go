@@ -64,7 +64,7 @@ func (s *spreader) settle(g *group, l *loosePods, a *attempt, tries *int) bool {
 			slices.SortFunc(n.Pods, cluster.PodKey.Compare)
 			counts := f.podCounts(g)
 			s.put(&n, counts, o)
-			a.add(n, counts)
+			a.add(n, counts, g.like)
 			a.added += n.Offer.Price
 		}
 	}

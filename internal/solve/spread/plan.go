@@ -22,11 +22,16 @@ func Plan(state *exact.State, plan *model.Plan) {
 	}
 	before := slices.Clone(plan.Create)
 	plan.Cost += s.narrowAll(nodes)
+	counts, likes := s.counts, make([]*model.NewNode, len(before))
+	for i := range before {
+		likes[i] = &before[i]
+	}
+	defer func() { s.explain(plan.Create, counts, likes) }()
 	if plan.Partial || s.most <= 0 {
 		return
 	}
 	if a := s.search(before, s.over(plan.Create, s.counts)); a != nil {
-		plan.Create = a.nodes
+		plan.Create, counts, likes = a.nodes, a.counts, a.likes
 		plan.Cost = 0
 		for i := range a.nodes {
 			plan.Cost += a.nodes[i].Offer.Price
@@ -103,11 +108,12 @@ func (s *spreader) over(nodes []model.NewNode, counts [][]podCount) float64 {
 type attempt struct {
 	nodes  []model.NewNode
 	counts [][]podCount
-	added  float64 // USD an hour, with the fee for nodes that are more
+	likes  []*model.NewNode // with the requirements of each, before it was narrowed
+	added  float64          // USD an hour, with the fee for nodes that are more
 }
 
-func (a *attempt) add(n model.NewNode, counts []podCount) {
-	a.nodes, a.counts = append(a.nodes, n), append(a.counts, counts)
+func (a *attempt) add(n model.NewNode, counts []podCount, like *model.NewNode) {
+	a.nodes, a.counts, a.likes = append(a.nodes, n), append(a.counts, counts), append(a.likes, like)
 }
 
 // regroup lets cells have a share of each workload. Nodes that find a cell for at most keep times what they cost stay; the
@@ -130,7 +136,7 @@ func (s *spreader) regroup(nodes []model.NewNode, groups []*group, share, keep f
 	for i := range nodes {
 		n := nodes[i]
 		if !s.spreads(s.counts[i]) {
-			a.add(n, s.counts[i])
+			a.add(n, s.counts[i], &nodes[i])
 			continue
 		}
 		o := s.cheapestWithin(&n, s.counts[i])
@@ -147,7 +153,7 @@ func (s *spreader) regroup(nodes []model.NewNode, groups []*group, share, keep f
 		default:
 			a.added += s.narrow(&n, s.counts[i])
 		}
-		a.add(n, s.counts[i])
+		a.add(n, s.counts[i], &nodes[i])
 	}
 	for _, g := range groups {
 		if l := loose[g]; l != nil && (!s.settle(g, l, a, tries) || !s.withinLimits(g, nodes, a)) {

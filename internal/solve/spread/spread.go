@@ -2,6 +2,7 @@ package spread
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 	"github.com/dovetail-sh/dovetail/internal/resources"
 	"github.com/dovetail-sh/dovetail/internal/solve/bitset"
@@ -435,6 +437,9 @@ func (s *spreader) restrict(n *model.NewNode, poolID int, types []int, at cell, 
 	slices.Sort(capacityTypes)
 	set(out.Needs, corev1.LabelTopologyZone, []string{at.zone})
 	set(out.Needs, karpv1.LabelCapacityType, slices.Compact(capacityTypes))
+	out.Spread = []reason.Reason{{
+		Code: reason.SpotSpread, Rule: "IR-05", Have: fmt.Sprintf("%d of %d instance types in %s", len(list), len(types), at.zone), Want: percent(s.m.Problem.Policy.SpotShare),
+	}}
 	first := &cat.Columns[list[0].at]
 	out.Offer = model.Offer{Type: out.Types[0], Zone: first.Zone, CapacityType: first.Capacity, Price: list[0].price}
 	o.overhead = resources.Sub(s.leastOverhead(poolID, kept), s.leastOverhead(poolID, types))
