@@ -38,6 +38,16 @@ func TestIR_04_OfferingsHaveTheirRisk(t *testing.T) {
 	want("after a launch that the interruption explains", 0.06, 0.15, 0)
 	risks.Record(risk.RebalanceRecommended, "spot", "m5.large", "us-east-1b")
 	want("after a recommendation", 0.06, 0.165, 0)
+	l.unavailable.Mark("spot", "m5.xlarge", "us-east-1a", Group{}, "ICE")
+	want("after a launch of the family without capacity there", 0.0675, 0.165, 0)
+	l.unavailable.Mark("spot", "m5.xlarge", "us-east-1a", Group{ID: "pg-1"}, "ICE")
+	want("after one in a placement group, which says nothing of the offering", 0.0675, 0.165, 0)
+	l.unavailable.Mark("on-demand", "m5.xlarge", "us-east-1c", Group{}, "ICE")
+	for _, o := range l.one(t, class, "m5.large").Offerings {
+		if expected := 0.0; o.CapacityType == karpv1.CapacityTypeOnDemand && o.Zone == "us-east-1c" && o.Risk == expected {
+			t.Error("an on-demand launch without capacity does not count for its family")
+		}
+	}
 	first := &l.one(t, class, "m5.large").Offerings[0]
 	now = now.Add(time.Second)
 	if &l.one(t, class, "m5.large").Offerings[0] != first {
