@@ -23,6 +23,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	"github.com/dovetail-sh/dovetail/internal/controller/write"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 	"github.com/dovetail-sh/dovetail/internal/overlay"
@@ -74,7 +75,8 @@ type Overlays struct {
 	none      bool // there are no overlays
 	set       *overlay.Set
 	evaluated map[string]overlay.Pool // the last list of each pool
-	found     string                  // identifies objects and verdicts of the set
+	catalogue catalogue
+	found     string // identifies objects and verdicts of the set
 	results   map[resultKey]*result
 	uses      uint64
 }
@@ -153,6 +155,9 @@ func (o *Overlays) apply(ctx context.Context, pool *karpv1.NodePool, list []cata
 	}
 	if !o.isEvaluated(pool.Name) {
 		return nil, resources.Table{}, unevaluated(nil)
+	}
+	if o.catalogue.differs(o.evaluated[pool.Name].Types, list) {
+		loop.Wake(o.woken()) // verdicts may be others now
 	}
 	return o.result(pool, list), o.set.Table(), nil
 }

@@ -343,3 +343,56 @@ func TestOV_21_PreviewPrices(t *testing.T) {
 		t.Error("the version rose although nothing changed")
 	}
 }
+
+// OV-16, OV-19: two overlays that conflict about an instance type which is new are noticed when the type is, not hours
+// later. Other prices alone wake nobody.
+func TestOV_19_ANewInstanceTypeIsNoticed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, pool("a"), priced("x", "new", "1"), priced("y", "new", "2"))
+	verdict := func() string {
+		o := &v1alpha1.NodeOverlay{}
+		if err := w.kube.Get(t.Context(), client.ObjectKey{Name: "x"}, o); err != nil {
+			t.Fatal(err)
+		}
+		c := condition.Find(o.Status.Conditions, karpv1.ConditionValidationSucceeded)
+		if c == nil {
+			return ""
+		}
+		return string(c.Status) + " " + c.Reason
+	}
+	look := func(wantWake bool, why string) {
+		t.Helper()
+		if _, err := w.types("a"); err != nil {
+			t.Fatal(err)
+		}
+		woken := false
+		select {
+		case <-w.woken():
+			woken = true
+		default:
+		}
+		if woken != wantWake {
+			t.Errorf("%s: woken %v, want %v", why, woken, wantWake)
+		}
+	}
+	if _, err := w.Turn(w.context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := verdict(); got != "True ValidationSucceeded" {
+		t.Errorf("before the type is there the overlay is %s", got)
+	}
+	look(false, "nothing changed")
+	w.list = []catalog.InstanceType{instanceType("small", 0.2), instanceType("large", 0.5)}
+	look(false, "prices changed")
+	w.list = []catalog.InstanceType{instanceType("small", 0.1), instanceType("large", 0.4), instanceType("new", 0.3)}
+	look(true, "a type is new")
+	if _, err := w.Turn(w.context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := verdict(); got != "False Conflict" {
+		t.Errorf("once the type is there the overlay is %s", got)
+	}
+	look(false, "the type is known")
+	w.list = w.list[:2:2]
+	look(true, "the type is gone")
+}
