@@ -52,11 +52,11 @@ type NodeOverlaySpec struct {
 	// +required
 	Requirements []Requirement `json:"requirements"`
 	// Price per hour that replaces that of matching offerings.
-	// +kubebuilder:validation:Pattern=`^\d+(\.\d+)?$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^\d+(\.\d+)?$')`,message="price must be an amount in USD an hour without sign, for example 0.25"
 	// +optional
 	Price *string `json:"price,omitempty"`
 	// PriceAdjustment is a signed amount or percentage added to the price.
-	// +kubebuilder:validation:Pattern=`^([+-]\d*\.?\d+|\+\d*\.?\d+%|-(\d{1,2}(\.\d+)?|100)%)$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^([+-]\d*\.?\d+|\+\d*\.?\d+%|-(\d{1,2}(\.\d+)?|100)%)$')`,message="priceAdjustment must be a signed amount or percentage, for example +0.02, -0.02 or -28%, and at least -100%"
 	// +optional
 	PriceAdjustment *string `json:"priceAdjustment,omitempty"`
 	// Capacity adds extended resources to matching instance types.
