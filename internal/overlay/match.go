@@ -30,7 +30,64 @@ type matcher struct {
 	places []reqs.Set
 	atSale map[string]bool   // labels that offerings decide
 	met    map[string]bitset // by need: the types that meet it
+	byKey  map[string]*valueIndex
 	all    bitset
+}
+
+// valueIndex has the types by their value of one label.
+type valueIndex struct {
+	valued  bitset            // types with exactly one value
+	byValue map[string]bitset // those of each value
+	others  []int             // the other types
+}
+
+// index returns the types by their value of a label. It is made when it is first needed.
+func (m *matcher) index(key string) *valueIndex {
+	x := m.byKey[key]
+	if x != nil {
+		return x
+	}
+	x = &valueIndex{valued: newBitset(len(m.types)), byValue: map[string]bitset{}}
+	m.byKey[key] = x
+	for i := range m.types {
+		have, has := m.types[i].Labels[key]
+		if !has || have.Not || len(have.Values) != 1 {
+			x.others = append(x.others, i)
+			continue
+		}
+		of := x.byValue[have.Values[0]]
+		if of == nil {
+			of = newBitset(len(m.types))
+			x.byValue[have.Values[0]] = of
+		}
+		x.valued.set(i)
+		of.set(i)
+	}
+	return x
+}
+
+// meeting adds the types with one value that meet a requirement.
+func (x *valueIndex) meeting(want *reqs.Req, into bitset) {
+	if want.Bounds.Limited() {
+		for value, of := range x.byValue { // any order: each adds its own types
+			if want.Has(value) {
+				into.or(of)
+			}
+		}
+		return
+	}
+	if want.Not {
+		into.or(x.valued)
+	}
+	for _, value := range want.Values {
+		switch of := x.byValue[value]; {
+		case of == nil:
+		case want.Not:
+			into.without(of)
+		default:
+			into.or(of)
+		}
+	}
 }
 
 // bitset is a set of types.
@@ -42,6 +99,18 @@ func (b bitset) has(i int) bool { return b[i/64]>>(i%64)&1 != 0 }
 func (b bitset) and(other bitset) {
 	for i := range b {
 		b[i] &= other[i]
+	}
+}
+
+func (b bitset) or(other bitset) {
+	for i := range b {
+		b[i] |= other[i]
+	}
+}
+
+func (b bitset) without(other bitset) {
+	for i := range b {
+		b[i] &^= other[i]
 	}
 }
 
@@ -65,7 +134,7 @@ type placeKey struct {
 func newMatcher(pool Pool, words reqs.Vocabulary) *matcher {
 	m := &matcher{
 		pool: pool, types: pool.Types, labels: PoolLabels(pool.Name, pool.Labels, words), first: make([]int32, 0, len(pool.Types)+1),
-		atSale: map[string]bool{corev1.LabelTopologyZone: true, karpv1.LabelCapacityType: true}, met: map[string]bitset{}, all: newBitset(len(pool.Types)),
+		atSale: map[string]bool{corev1.LabelTopologyZone: true, karpv1.LabelCapacityType: true}, met: map[string]bitset{}, byKey: map[string]*valueIndex{}, all: newBitset(len(pool.Types)),
 	}
 	known := map[placeKey]int32{}
 	for i := range m.types {
@@ -118,7 +187,9 @@ func (m *matcher) typesThatMeet(n *need) bitset {
 	met, defined := m.poolMeets(n)
 	set := newBitset(len(m.types))
 	if !defined || met {
-		for i := range m.types {
+		x := m.index(n.key)
+		x.meeting(&n.want, set)
+		for _, i := range x.others {
 			have, has := m.types[i].Labels[n.key]
 			switch {
 			case has && (have.Overlaps(n.want) || have.Negative() && (n.want.Negative() || defined)):

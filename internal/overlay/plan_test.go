@@ -2,11 +2,21 @@ package overlay_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	autoscalingv1beta1 "github.com/dovetail-sh/dovetail/api/autoscaling/v1beta1"
 	"github.com/dovetail-sh/dovetail/api/v1alpha1"
+	"github.com/dovetail-sh/dovetail/internal/buffer"
+	"github.com/dovetail-sh/dovetail/internal/catalog"
+	"github.com/dovetail-sh/dovetail/internal/check"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/overlay"
+	"github.com/dovetail-sh/dovetail/internal/provision"
 	"github.com/dovetail-sh/dovetail/internal/scenario/families"
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
@@ -27,23 +37,7 @@ func BenchmarkPlan(b *testing.B) {
 		}
 	}
 	b.Run("without", plan)
-	var objects []v1alpha1.NodeOverlay
-	list := view.Pools[0].Types
-	for i := range 1000 {
-		name := list[i%len(list)].Name
-		text := fmt.Sprintf("o%d weight=%d ", i, i+1)
-		switch i % 4 {
-		case 0:
-			text += "price=0.07 | " + keyType + " In " + name
-		case 1:
-			text += fmt.Sprintf("adjust=-%d%% | %s In %s; karpenter.sh/capacity-type In on-demand", i%40, keyType, name)
-		case 2:
-			text += fmt.Sprintf("adjust=+0.0%d | %s NotIn %s", i%9+1, keyType, name)
-		case 3:
-			text += "cap=" + device + ":2 | " + keyType + " In " + name
-		}
-		objects = append(objects, object(text))
-	}
+	objects := thousand(view.Pools[0].Types)
 	var pools []overlay.Pool
 	for i := range view.Pools {
 		pools = append(pools, overlay.Pool{Name: view.Pools[i].Name, Types: view.Pools[i].Types})
@@ -62,4 +56,96 @@ func BenchmarkPlan(b *testing.B) {
 			}
 		}
 	})
+}
+
+// thousand are overlays of all kinds, each about one instance type.
+func thousand(list []catalog.InstanceType) []v1alpha1.NodeOverlay {
+	var objects []v1alpha1.NodeOverlay
+	for i := range 1000 {
+		name := list[i%len(list)].Name
+		text := fmt.Sprintf("o%d weight=%d ", i, i+1)
+		switch i % 4 {
+		case 0:
+			text += "price=0.07 | " + keyType + " In " + name
+		case 1:
+			text += fmt.Sprintf("adjust=-%d%% | %s In %s; karpenter.sh/capacity-type In on-demand", i%40, keyType, name)
+		case 2:
+			text += fmt.Sprintf("adjust=+0.0%d | %s NotIn %s", i%9+1, keyType, name)
+		case 3:
+			text += "cap=" + device + ":2 | " + keyType + " In " + name
+		}
+		objects = append(objects, object(text))
+	}
+	return objects
+}
+
+// BenchmarkBesidePlan is all that a plan for the pods of s2-5000 takes: the snapshot, overlays evaluated and applied, buffers
+// resolved, and the round of planning. Plans with a thousand overlays and a hundred buffers take turns with plans without, so
+// that both find the same machine; metric ratio is the time of the first divided by that of the second, in the median. The
+// bar is 1.5. ms-buffers is the plan for the pods of the buffers alone, which comes in the next round.
+func BenchmarkBesidePlan(b *testing.B) {
+	s, err := families.Make("s2-5000", 1)
+	if err != nil {
+		b.Fatal(err)
+	}
+	world := s.World(time.Unix(0, 0))
+	objects := thousand(world.Compile().View.Pools[0].Types)
+	planned := func(view *cluster.Snapshot, pods, virtual []cluster.Pod) {
+		round := new(provision.State).Begin(provision.Request{View: view, Pods: pods, Virtual: virtual, Policy: solve.Policy{Workers: 1}})
+		for done := false; !done; {
+			plan := solve.Solve(round.Problem(), func() bool { return false })
+			_, done = round.Take(check.Answer{Plan: plan, Sound: true}, time.Unix(0, 0))
+		}
+	}
+	alone := func() {
+		view := world.Store().Compile().View
+		planned(view, view.Pending, nil)
+	}
+	beside := func() (view *cluster.Snapshot, virtual []cluster.Pod) {
+		view = world.Store().Compile().View
+		pools := make([]overlay.Pool, 0, len(view.Pools))
+		for i := range view.Pools {
+			pools = append(pools, overlay.Pool{Name: view.Pools[i].Name, Types: view.Pools[i].Types})
+		}
+		view.Resources = view.Resources.Extend(overlay.ResourceNames(objects)...)
+		set, _ := overlay.Evaluate(objects, pools, view.Resources, view.Words)
+		for i := range view.Pools {
+			view.Pools[i].Types = set.Apply(pools[i])
+		}
+		for n := range 100 { // each keeps room for two pods like some that wait
+			like := world.Pending[n*len(world.Pending)/100]
+			r := buffer.Resolve(&autoscalingv1beta1.CapacityBuffer{
+				ObjectMeta: metav1.ObjectMeta{Namespace: like.Namespace, Name: fmt.Sprint("spare-", n)},
+				Spec:       autoscalingv1beta1.CapacityBufferSpec{PodTemplateRef: &autoscalingv1beta1.LocalObjectRef{Name: "web"}, Replicas: new(int32(2))},
+			}, &buffer.Target{Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: like.Labels}, Spec: like.Spec}}, nil, nil, buffer.MaxTotal)
+			for _, p := range r.Pods {
+				read := view.Pending[n*len(view.Pending)/100]
+				read.Key, read.UID, read.Virtual = cluster.PodKey{Namespace: p.Namespace, Name: p.Name}, string(p.UID), true
+				virtual = append(virtual, read)
+			}
+		}
+		planned(view, view.Pending, virtual)
+		return view, virtual
+	}
+	var without, with, buffers []time.Duration
+	for b.Loop() {
+		start := time.Now()
+		alone()
+		middle := time.Now()
+		view, virtual := beside()
+		last := time.Now()
+		planned(view, nil, virtual)
+		without, with, buffers = append(without, middle.Sub(start)), append(with, last.Sub(middle)), append(buffers, time.Since(last))
+		if len(virtual) != 200 {
+			b.Fatalf("%d pods of buffers, want 200", len(virtual))
+		}
+	}
+	median := func(list []time.Duration) float64 {
+		slices.Sort(list)
+		return float64(list[len(list)/2].Microseconds()) / 1000
+	}
+	b.ReportMetric(median(with)/median(without), "ratio")
+	b.ReportMetric(median(without), "ms-without")
+	b.ReportMetric(median(with), "ms-with")
+	b.ReportMetric(median(buffers), "ms-buffers")
 }
