@@ -8,6 +8,8 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 
 	"github.com/dovetail-sh/dovetail/internal/catalog"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
 
 // checkDevices verifies what can be said of ResourceClaims without the search for devices: that they exist, that a claim is
@@ -30,24 +32,20 @@ func (c *checker) checkDevices() {
 	for _, at := range c.places {
 		wanted := int64(0)
 		for _, key := range claimsOf(at) {
-			claim := x.claims[key]
+			claim := x.claim(key)
 			if claim == nil {
 				c.add(PodInvalid, "DR-04", at.name, "claims that exist", key)
 				continue
 			}
-			if node := x.heldOn(claim); node != "" {
-				if at.node == nil || at.node.Name != node {
-					c.add(DevicesElsewhere, "DR-06", at.name, key+" on node/"+node, "here")
-				}
+			if x.stays(claim) {
+				c.reachesDevices(at, key, claim.Status.Allocation.NodeSelector)
 				continue
 			}
 			if other := first[key]; other != nil && x.wide == 0 {
 				c.add(ClaimApart, "DR-09", at.name, key+" on "+other.name, "here")
 			}
 			first[key] = at
-			if claim.Status.Allocation == nil || x.placed(claim) {
-				wanted += leastDevices(claim)
-			}
+			wanted += leastDevices(claim)
 		}
 		if wanted == 0 {
 			continue
@@ -61,15 +59,16 @@ func (c *checker) checkDevices() {
 // deviceIndex is what the plan says about devices, by name.
 type deviceIndex struct {
 	claims    map[string]*resourcev1.ResourceClaim
-	come      map[string]bool  // UIDs of the pods that the plan places, and of those that leave their node
-	published map[string]int64 // devices, by node; of several generations all
-	held      map[string]int64 // of these, by claims that stay
-	observed  map[string]int64 // the most that a node of an instance type publishes
-	wide      int64            // devices that more than one node can reach
+	made      map[string]*resourcev1.ResourceClaim // for extended resources
+	come      map[string]bool                      // UIDs of the pods that the plan places, and of those that leave their node
+	published map[string]int64                     // devices, by node; of several generations all
+	held      map[string]int64                     // of these, by claims that stay
+	observed  map[string]int64                     // the most that a node of an instance type publishes
+	wide      int64                                // devices that more than one node can reach
 }
 
 func (c *checker) indexDevices() *deviceIndex {
-	x := &deviceIndex{claims: map[string]*resourcev1.ResourceClaim{}, come: map[string]bool{}, published: map[string]int64{}, held: map[string]int64{}, observed: map[string]int64{}}
+	x := &deviceIndex{made: cluster.ExtendedClaims(c.view.Devices.Claims), claims: map[string]*resourcev1.ResourceClaim{}, come: map[string]bool{}, published: map[string]int64{}, held: map[string]int64{}, observed: map[string]int64{}}
 	for _, at := range c.places {
 		for _, p := range at.come {
 			x.come[p.UID] = true
@@ -99,7 +98,7 @@ func (c *checker) indexDevices() *deviceIndex {
 	}
 	for _, claim := range c.view.Devices.Claims {
 		x.claims[claim.Namespace+"/"+claim.Name] = claim
-		if a := claim.Status.Allocation; a != nil && !x.placed(claim) {
+		if a := claim.Status.Allocation; a != nil && x.stays(claim) {
 			for i := range a.Devices.Results {
 				if r := &a.Devices.Results[i]; r.ShareID == nil {
 					x.held[nodes[pool{r.Driver, r.Pool}]]++
@@ -110,23 +109,51 @@ func (c *checker) indexDevices() *deviceIndex {
 	return x
 }
 
-// placed reports whether all pods that a claim is reserved for are placed by the plan, or leave their node.
-func (x *deviceIndex) placed(claim *resourcev1.ResourceClaim) bool {
-	return !slices.ContainsFunc(claim.Status.ReservedFor, func(user resourcev1.ResourceClaimConsumerReference) bool { return !x.come[string(user.UID)] })
+// claim is the claim of a key; nil if there is none.
+func (x *deviceIndex) claim(key string) *resourcev1.ResourceClaim {
+	if c := x.claims[key]; c != nil {
+		return c
+	}
+	c, _ := cluster.ExtendedClaim(key, x.made)
+	return c
 }
 
-// heldOn is the node that a claim is tied to because pods use it that the plan does not place.
-func (x *deviceIndex) heldOn(claim *resourcev1.ResourceClaim) string {
-	a := claim.Status.Allocation
-	if a == nil || a.NodeSelector == nil || len(a.NodeSelector.NodeSelectorTerms) != 1 || x.placed(claim) {
-		return ""
+// stays reports whether a claim keeps the devices it has: not all pods that it is reserved for are placed by the
+// plan, or leave their node.
+func (x *deviceIndex) stays(claim *resourcev1.ResourceClaim) bool {
+	users := claim.Status.ReservedFor
+	return claim.Status.Allocation != nil && (len(users) == 0 ||
+		slices.ContainsFunc(users, func(user resourcev1.ResourceClaimConsumerReference) bool { return !x.come[string(user.UID)] }))
+}
+
+// reachesDevices verifies that a place matches the node selector of an allocated claim, as far as it is of names and
+// lists of values.
+func (c *checker) reachesDevices(at *place, key string, s *corev1.NodeSelector) {
+	if s == nil {
+		return
 	}
-	for _, f := range a.NodeSelector.NodeSelectorTerms[0].MatchFields {
-		if f.Key == "metadata.name" && f.Operator == corev1.NodeSelectorOpIn && len(f.Values) == 1 {
-			return f.Values[0]
+	var places []reqs.Set
+	for _, term := range s.NodeSelectorTerms {
+		labels, known := reqs.Set{}, true
+		for _, e := range term.MatchExpressions {
+			labels[e.Key] = reqs.Req{Values: slices.Sorted(slices.Values(e.Values))}
+			known = known && e.Operator == corev1.NodeSelectorOpIn
+		}
+		for _, f := range term.MatchFields {
+			if f.Key == "metadata.name" && f.Operator == corev1.NodeSelectorOpIn && (at.node == nil || !slices.Contains(f.Values, at.node.Name)) {
+				labels = nil
+			}
+		}
+		if !known {
+			return
+		}
+		if labels != nil {
+			places = append(places, labels)
 		}
 	}
-	return ""
+	if len(places) == 0 || len(holding(at, places)) == 0 {
+		c.add(DevicesElsewhere, "DR-06", at.name, key+" where its devices are", "here")
+	}
 }
 
 // claimsOf are the distinct claims of the pods that the plan puts at a place, in order.

@@ -41,6 +41,10 @@ func TestDevicesAreChecked(t *testing.T) {
 	slice := func(node string) *resourcev1.ResourceSlice {
 		return &resourcev1.ResourceSlice{Spec: resourcev1.ResourceSliceSpec{NodeName: &node, Devices: []resourcev1.Device{{Name: "d"}}}}
 	}
+	bound := claim("c", 1)
+	bound.Status.Allocation = &resourcev1.AllocationResult{NodeSelector: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{"z2"}}},
+	}}}}
 	for name, tc := range map[string]struct {
 		devices *cluster.Devices
 		pods    []cluster.Pod
@@ -69,6 +73,10 @@ func TestDevicesAreChecked(t *testing.T) {
 		"DR-07: a new node without devices": {
 			devices: &cluster.Devices{Claims: []*resourcev1.ResourceClaim{claim("c", 1)}}, pods: []cluster.Pod{pod("p", "ns/c")},
 			plan: solve.Plan{Create: []solve.NewNode{{Pool: "pool", Types: []string{"t"}, Pods: []cluster.PodKey{{Namespace: "ns", Name: "p"}}}}}, want: check.DevicesShort,
+		},
+		"DR-13: a claim is bound to another zone": {
+			devices: &cluster.Devices{Claims: []*resourcev1.ResourceClaim{bound}}, pods: []cluster.Pod{pod("p", "ns/c")},
+			plan: solve.Plan{Bind: []solve.Bind{{Pod: cluster.PodKey{Namespace: "ns", Name: "p"}, Node: "a"}}}, want: check.DevicesElsewhere,
 		},
 		"DR-05: enough": {
 			devices: &cluster.Devices{Claims: []*resourcev1.ResourceClaim{claim("c", 1)}, Slices: []*resourcev1.ResourceSlice{slice("a")}}, pods: []cluster.Pod{pod("p", "ns/c")},

@@ -35,7 +35,7 @@ func (c *checker) remainder(at *place) resources.Vec {
 	var expected, held resources.Vec
 	for i := range c.view.Daemons {
 		shape := shapeOf(c.view.Daemons[i].Shape)
-		if _, refused := untolerated(shape, at.node.Taints); refused || len(shape.Invalid) > 0 {
+		if _, refused := untolerated(shape, at.node.Taints); refused || len(shape.Invalid) > 0 || len(shape.Devices) > 0 { // DR-14: where devices are is not judged here
 			continue
 		}
 		if slices.ContainsFunc(alternatives(shape.Required), func(term reqs.Set) bool { _, ok := at.fits(term); return ok }) {

@@ -65,7 +65,7 @@ func (c *checker) daemonsOf(s *poolOfferings, t *catalog.InstanceType, by overla
 	counted := []*cluster.Shape{}
 	for i := range c.view.Daemons {
 		shape := shapeOf(c.view.Daemons[i].Shape)
-		if _, refused := untolerated(shape, s.pool.Taints); refused || len(shape.Invalid) > 0 {
+		if _, refused := untolerated(shape, s.pool.Taints); refused || len(shape.Invalid) > 0 || len(shape.Devices) > 0 { // DR-14
 			continue
 		}
 		if slices.ContainsFunc(alternatives(shape.Required), func(term reqs.Set) bool {

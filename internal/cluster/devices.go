@@ -58,7 +58,14 @@ func LateDrivers(claim *karpv1.NodeClaim, now time.Time) []string {
 func (b *builder) devices() {
 	const at = "spec.resourceClaims"
 	pod := b.in.pod
+	if b.in.extended != "" {
+		b.shape.Devices = append(b.shape.Devices, b.in.extended)
+	}
 	if !usesDevices(&pod.Spec) {
+		return
+	}
+	if b.in.template && len(b.in.examples) > 0 {
+		b.shape.Devices = append(b.shape.Devices, b.in.examples...)
 		return
 	}
 	if !b.opts.Devices || b.in.template {
@@ -77,6 +84,23 @@ func (b *builder) devices() {
 		case claimNone: // the template gave the pod no claim
 		}
 	}
+}
+
+// daemonClaims returns the claims of a pod of a DaemonSet if all of them were made from templates, so that a pod on
+// another node has equal ones. What they request is not known before they exist.
+func (r *Reader) daemonClaims(pod *corev1.Pod) []string {
+	if !r.opts.Devices {
+		return nil
+	}
+	var keys []string
+	for i := range pod.Spec.ResourceClaims {
+		name, state := deviceClaim(pod, &pod.Spec.ResourceClaims[i])
+		if state != claimNamed || pod.Spec.ResourceClaims[i].ResourceClaimTemplateName == nil {
+			return nil
+		}
+		keys = append(keys, pod.Namespace+"/"+name)
+	}
+	return keys
 }
 
 // claimState is what is known of one entry of spec.resourceClaims.

@@ -101,6 +101,8 @@ func (r *Reader) writeConstraints(in input) {
 	}
 	d.ports(spec.Containers)
 	d.devices(in.pod, r.opts.Devices && !in.template)
+	d.text(in.extended)
+	d.texts(in.examples)
 	d.flag(spec.Affinity != nil)
 	if spec.Affinity != nil {
 		d.text(in.pod.Namespace) // terms that name none mean it

@@ -21,6 +21,7 @@ type ReaderOptions struct {
 	UnsupportedDrivers  map[string]bool                   // provisioners no node supports (3.4 f)
 	UnsupportedTopology map[string]bool                   // keys of allowedTopologies no node supports (3.4 f)
 	Devices             bool                              // pods with ResourceClaims are planned for (DR-01)
+	Extended            map[corev1.ResourceName]string    // DeviceClasses that stand for extended resources (DR-15)
 }
 
 // Reader turns Kubernetes objects into the values of a Snapshot. Pods that mean the same get the same
@@ -113,13 +114,17 @@ func (r *Reader) Pod(p *corev1.Pod, vols VolumeLookup) Pod {
 // say is requested where that leaves nothing (see DefaultRequests), and volumes are not looked at. Rules for
 // pending pods do not apply to it; it is Invalid only if its pod can run on no node that may be planned.
 func (r *Reader) Shape(namespace string, t *corev1.PodTemplateSpec, defaults corev1.ResourceList) *Shape {
+	return r.templateShape(namespace, t, defaults, nil)
+}
+
+func (r *Reader) templateShape(namespace string, t *corev1.PodTemplateSpec, defaults corev1.ResourceList, claims []string) *Shape {
 	p := &corev1.Pod{}
 	if t != nil {
 		p.ObjectMeta, p.Spec = t.ObjectMeta, t.Spec
 	}
 	p.Namespace = namespace
 	CompleteRequests(&p.Spec, defaults)
-	return r.shape(input{pod: p, template: true})
+	return r.shape(input{pod: p, template: true, examples: claims})
 }
 
 // Daemon reads a DaemonSet: its newest pod if there is one, else its template. The required node
@@ -127,14 +132,16 @@ func (r *Reader) Shape(namespace string, t *corev1.PodTemplateSpec, defaults cor
 // containers request counts with either: it is the next pod that needs room.
 func (r *Reader) Daemon(set *appsv1.DaemonSet, newest *corev1.Pod, defaults corev1.ResourceList) Daemon {
 	template := set.Spec.Template
+	var claims []string
 	if newest != nil {
+		claims = r.daemonClaims(newest)
 		template.Labels = newest.Labels
 		template.Spec = newest.Spec
 		template.Spec.Affinity = withRequired(newest.Spec.Affinity, set.Spec.Template.Spec.Affinity)
 	}
 	return Daemon{
 		Key:   PodKey{Namespace: set.Namespace, Name: set.Name},
-		Shape: r.Shape(set.Namespace, &template, defaults),
+		Shape: r.templateShape(set.Namespace, &template, defaults, claims),
 	}
 }
 
@@ -165,11 +172,16 @@ type input struct {
 	requests resources.Vec
 	claims   []claimFacts
 	spread   Selector // of the default constraints
+	extended string   // key of the ResourceClaim for its extended resources
+	examples []string // ResourceClaims of one pod of a DaemonSet: each of its pods has such (DR-14)
 }
 
 // shape finds the shape of a pod, or builds it.
 func (r *Reader) shape(in input) *Shape {
 	in.requests = r.requests(in.pod)
+	if len(r.opts.Extended) > 0 && !in.template {
+		in.extended = r.claimOfResources(in.pod, &in.requests)
+	}
 	in.claims = r.resolve(in)
 	if len(r.opts.DefaultSpread) > 0 && r.opts.SelectorOf != nil && len(in.pod.Spec.TopologySpreadConstraints) == 0 && !in.template {
 		in.spread = r.opts.SelectorOf(in.pod)

@@ -12,15 +12,14 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reason"
 )
 
-// open returns the claims that still need devices at a place, in order, or why the pod cannot be there. Without a node,
-// only allocations that every node can reach are usable.
+// open returns the claims that still need devices at a place, in order, or why the pod cannot be there.
 func (l *Ledger) open(node *spot, place int32, claims []string) ([]string, *reason.Reason) {
 	var open []string
 	if why := l.Unusable(claims); why != nil {
 		return nil, why
 	}
 	for _, key := range claims {
-		c := l.inv.claims[key]
+		c := l.claim(key)
 		if a, planned := l.made[key]; planned {
 			if a.place != anywhere && a.place != place || a.place == anywhere && !selects(a.selector, node) {
 				return nil, &reason.Reason{Code: reason.DevicesElsewhere, Subject: subjectOf(key), Have: "the node that is planned for another pod with it", Want: "claim " + key}
@@ -49,7 +48,7 @@ func subjectOf(claim string) string { return "resourceclaim/" + claim }
 func (l *Ledger) Unusable(claims []string) *reason.Reason {
 	l.read()
 	for _, key := range claims {
-		switch c := l.inv.claims[key]; {
+		switch c := l.claim(key); {
 		case c == nil:
 			return &reason.Reason{Code: reason.DeviceClaimUnusable, Subject: subjectOf(key), Have: "it does not exist", Want: "create it"}
 		case c.DeletionTimestamp != nil:
@@ -101,9 +100,6 @@ func (s *spot) node() *corev1.Node {
 func selects(s *corev1.NodeSelector, node *spot) bool {
 	if s == nil {
 		return true
-	}
-	if node == nil {
-		return false
 	}
 	ok, err := structured.NodeMatches(features, node.node(), "", false, s)
 	return err == nil && ok

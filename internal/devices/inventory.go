@@ -17,6 +17,7 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
 
 // features are those that kube-scheduler has on by default.
@@ -34,11 +35,12 @@ type Inventory struct {
 // contents is what an Inventory holds.
 type contents struct {
 	claims  map[string]*resourcev1.ResourceClaim // by namespace/name
+	made    map[string]*resourcev1.ResourceClaim // for extended resources, of pods that are being bound
 	specs   map[string]string                    // what a claim asks for, by number: equal claims are interchangeable
 	classes classLister
 	local   map[string][]*resourcev1.ResourceSlice // of pools that an initialized node has devices of, by node
 	shared  []*resourcev1.ResourceSlice            // of pools that several nodes can reach
-	general []*resourcev1.ResourceSlice            // of pools that every node can reach, also one that does not exist yet
+	byLabel []reqs.Set                             // labels of nodes that can reach some of the shared ones
 	leaving map[string]bool                        // claims that only pods use that leave their node
 	at      map[string][]string                    // claims whose devices belong to a node that is not initialized, by node
 	taken   structured.AllocatedState
@@ -87,9 +89,11 @@ func read(view *cluster.Snapshot, moved []cluster.Pod) *contents {
 	}
 	inv.readSlices(d.Slices, initialized)
 	inv.readClaims(d.Claims, initialized)
+	inv.made = cluster.ExtendedClaims(d.Claims)
 	inv.leaving = leavingClaims(view, moved, inv.claims)
 	inv.readTemplates(view)
 	inv.readSilent(view, d.Slices)
+	inv.readLabels()
 	return inv
 }
 
@@ -141,12 +145,11 @@ func (inv *contents) readSlices(list []*resourcev1.ResourceSlice, initialized ma
 	}
 	for _, id := range order {
 		var nodes []string
-		wide, everywhere := false, false
+		wide := false
 		for _, s := range pools[id] {
 			switch name := s.Spec.NodeName; {
 			case name == nil || *name == "":
 				wide = wide || len(s.Spec.SharedCounters) == 0
-				everywhere = everywhere || s.Spec.AllNodes != nil && *s.Spec.AllNodes
 			case initialized[*name] && !slices.Contains(nodes, *name):
 				nodes = append(nodes, *name)
 			}
@@ -157,9 +160,6 @@ func (inv *contents) readSlices(list []*resourcev1.ResourceSlice, initialized ma
 			for _, name := range nodes {
 				inv.local[name] = append(inv.local[name], pools[id]...)
 			}
-		}
-		if everywhere {
-			inv.general = append(inv.general, pools[id]...)
 		}
 	}
 }

@@ -4,12 +4,10 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/dynamic-resource-allocation/structured"
 
 	"github.com/dovetail-sh/dovetail/internal/cluster"
@@ -27,11 +25,18 @@ type Ledger struct {
 	refused   map[attempt]bool      // searches that failed: what is free only shrinks, so they fail again
 	answers   map[string]answer     // what a set of templates says to some claims
 	tooHard   map[string]bool       // claims whose search was cut off, by what they ask for
+	extended  map[string]extended   // claims for extended resources that are not made yet, by key
 	history   []*Offer              // what was committed, for Undo
 }
 
 // attempt is a search on a node for what some claims ask for.
 type attempt struct{ node, claims string }
+
+// extended is a claim for extended resources, and what it requests.
+type extended struct {
+	claim *resourcev1.ResourceClaim
+	spec  string
+}
 
 // allocation is a claim that the plan serves.
 type allocation struct {
@@ -58,6 +63,7 @@ func (inv *Inventory) Ledger() *Ledger {
 	return &Ledger{
 		from: inv, made: map[string]allocation{}, templates: map[int32][][]string{},
 		refused: map[attempt]bool{}, answers: map[string]answer{}, tooHard: map[string]bool{},
+		extended: map[string]extended{},
 	}
 }
 
@@ -69,6 +75,29 @@ func (l *Ledger) read() {
 	}
 }
 
+// claim returns the claim of a key; nil if there is none. Pods with extended resources get theirs from kube-scheduler
+// once it has found a node (DR-15).
+func (l *Ledger) claim(key string) *resourcev1.ResourceClaim {
+	if c := l.inv.claims[key]; c != nil {
+		return c
+	}
+	e, known := l.extended[key]
+	if !known {
+		e.claim, e.spec = cluster.ExtendedClaim(key, l.inv.made)
+		l.extended[key] = e
+	}
+	return e.claim
+}
+
+// spec says what the claim of a key requests: equal claims have the same.
+func (l *Ledger) spec(key string) string {
+	if spec, known := l.inv.specs[key]; known {
+		return spec
+	}
+	l.claim(key)
+	return l.extended[key].spec
+}
+
 // Clone returns an independent copy without what is planned for places from one on.
 func (l *Ledger) Clone(from int32) *Ledger {
 	if l == nil {
@@ -77,6 +106,7 @@ func (l *Ledger) Clone(from int32) *Ledger {
 	c := *l
 	c.history = nil
 	c.taken, c.made, c.refused, c.tooHard = cloneState(l.taken), maps.Clone(l.made), maps.Clone(l.refused), maps.Clone(l.tooHard)
+	c.extended = maps.Clone(l.extended)
 	c.templates, c.answers = maps.Clone(l.templates), maps.Clone(l.answers)
 	for place, list := range c.templates {
 		c.templates[place] = slices.Clip(list)
@@ -97,8 +127,8 @@ type Offer struct {
 func (o *Offer) Template() bool { return len(o.wanted) > 0 }
 
 // OnNode finds devices for the claims of a pod on a node that exists. Of a node that is not initialized, every instance
-// type that it can become must have them.
-func (l *Ledger) OnNode(n *cluster.Node, place int32, claims []string, stop func() bool) (*Offer, *reason.Reason) {
+// type that it can become must have them, besides those for claims of DaemonSets.
+func (l *Ledger) OnNode(n *cluster.Node, place int32, daemons [][]string, claims []string, stop func() bool) (*Offer, *reason.Reason) {
 	l.read()
 	node := &spot{n.Name, n.Labels}
 	if n.Pool != "" && !n.Initialized {
@@ -110,8 +140,12 @@ func (l *Ledger) OnNode(n *cluster.Node, place int32, claims []string, stop func
 		if r, says := n.Needs[corev1.LabelInstanceTypeStable]; n.InstanceType == "" && says && !r.Not {
 			types = r.Values
 		}
+		held := l.before(n)
+		if len(held) > 0 {
+			daemons = nil // their pods may be among those that have devices
+		}
 		for _, name := range types {
-			if set, known := l.inv.setOf[typeOfPool{n.Pool, name}]; !known || !l.serves(o, l.before(n), set, stop).fits {
+			if set, known := l.inv.setOf[typeOfPool{n.Pool, name}]; !known || !l.serves(o, held, daemons, set, stop).fits {
 				return nil, l.Missing(claims)
 			}
 		}
@@ -157,13 +191,12 @@ func allocated(r resourcev1.AllocationResult, place int32, node string) allocati
 }
 
 // OnNewNode finds devices for the claims of a pod on a node that is to be launched, as far as they do not depend on its
-// instance type.
-func (l *Ledger) OnNewNode(place int32, claims []string, stop func() bool) (*Offer, *reason.Reason) {
-	return l.onFutureNode(nil, place, claims, stop)
+// instance type. labels are those that it will certainly have.
+func (l *Ledger) OnNewNode(place int32, labels map[string]string, claims []string, stop func() bool) (*Offer, *reason.Reason) {
+	return l.onFutureNode(&spot{newNode, labels}, place, claims, stop)
 }
 
-// onFutureNode serves claims by devices that every node can reach, one by one, and leaves the rest to templates. node
-// is nil if nothing of it is certain.
+// onFutureNode serves claims by devices that not only one node can reach, one by one, and leaves the rest to templates.
 func (l *Ledger) onFutureNode(node *spot, place int32, claims []string, stop func() bool) (*Offer, *reason.Reason) {
 	l.read()
 	open, why := l.open(node, place, claims)
@@ -174,14 +207,14 @@ func (l *Ledger) onFutureNode(node *spot, place int32, claims []string, stop fun
 	state := l.stateWithout(open)
 	for _, claim := range open {
 		var results []resourcev1.AllocationResult
-		if len(l.inv.general) > 0 {
+		if len(l.inv.shared) > 0 {
 			var err error
-			any := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: newNode}}
-			if results, err = l.search(any, []string{claim}, l.inv.general, state, stop); err != nil {
+			at := &spot{newNode, node.labels} // what it publishes before it is initialized does not count
+			if results, err = l.search(at.node(), []string{claim}, l.inv.shared, state, stop); err != nil {
 				return nil, l.failed(open, err)
 			}
 		}
-		if results == nil || results[0].NodeSelector != nil {
+		if results == nil || !selects(results[0].NodeSelector, node) {
 			o.made[claim] = allocation{place: place}
 			o.wanted = append(o.wanted, claim)
 			continue
@@ -192,89 +225,6 @@ func (l *Ledger) onFutureNode(node *spot, place int32, claims []string, stop fun
 	return o, nil
 }
 
-// Serves reports whether the template of an instance type has the devices that an offer wants from it.
-func (l *Ledger) Serves(o *Offer, pool, instanceType string, stop func() bool) bool {
-	set, known := l.inv.setOf[typeOfPool{pool, instanceType}]
-	if !known {
-		return false
-	}
-	a := l.serves(o, nil, set, stop)
-	return a.fits && !slices.ContainsFunc(a.drivers, func(driver string) bool { return l.inv.silent[driverOfPool{pool, driver}] != "" })
-}
-
-// Drivers returns the drivers whose devices the claims at a place use on an instance type, in order.
-func (l *Ledger) Drivers(place int32, pool, instanceType string) []string {
-	if l == nil || len(l.templates[place]) == 0 {
-		return nil
-	}
-	set, known := l.inv.setOf[typeOfPool{pool, instanceType}]
-	if !known {
-		return nil
-	}
-	return l.serves(&Offer{place: place}, nil, set, nil).drivers
-}
-
-// before returns the claims that hold devices of a node that is not initialized since before the plan.
-func (l *Ledger) before(n *cluster.Node) []string {
-	var out []string
-	for _, claim := range l.inv.at[n.Name] {
-		if _, moved := l.made[claim]; !moved && !l.inv.leaving[claim] {
-			out = append(out, claim)
-		}
-	}
-	return out
-}
-
-// serves asks a set of templates for the claims of a place. They are served in the order in which pods came, each with
-// what the earlier ones left, as kube-scheduler does: all together, there would be too many ways.
-func (l *Ledger) serves(o *Offer, before []string, set int, stop func() bool) answer {
-	if len(l.inv.sets[set].slices) == 0 {
-		return answer{}
-	}
-	groups := make([][]string, 0, len(before)+len(l.templates[o.place])+1)
-	for _, claim := range before {
-		groups = append(groups, []string{claim})
-	}
-	groups = append(groups, l.templates[o.place]...)
-	if len(o.wanted) > 0 {
-		groups = append(groups, o.wanted)
-	}
-	a, key := answer{fits: true, state: emptyState()}, strconv.Itoa(set)
-	for _, claims := range groups {
-		key += "\x01" + l.textOf(claims)
-		next, known := l.answers[key]
-		if !known {
-			var stopped bool
-			if next, stopped = l.extend(a, claims, set, stop); !stopped {
-				l.answers[key] = next
-			}
-		}
-		if a = next; !a.fits {
-			break
-		}
-	}
-	return a
-}
-
-// extend serves some claims more from a set of templates.
-func (l *Ledger) extend(a answer, claims []string, set int, stop func() bool) (next answer, stopped bool) {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: newNode}}
-	results, err := l.search(node, claims, l.inv.sets[set].slices, a.state, stop)
-	if err != nil || results == nil {
-		return answer{}, errors.Is(err, errStopped)
-	}
-	next = answer{fits: true, state: cloneState(a.state), drivers: slices.Clone(a.drivers)}
-	for _, r := range results {
-		take(&next.state, r.Devices.Results)
-		for i := range r.Devices.Results {
-			next.drivers = append(next.drivers, r.Devices.Results[i].Driver)
-		}
-	}
-	slices.Sort(next.drivers)
-	next.drivers = slices.Compact(next.drivers)
-	return next, false
-}
-
 // Commit records that a pod is placed as an offer says.
 func (l *Ledger) Commit(o *Offer) {
 	if o == nil {
@@ -282,7 +232,7 @@ func (l *Ledger) Commit(o *Offer) {
 	}
 	// any order: claims are independent
 	for claim, a := range o.made {
-		if c := l.inv.claims[claim]; c.Status.Allocation != nil { // it leaves the devices that it had
+		if c := l.claim(claim); c.Status.Allocation != nil { // it leaves the devices that it had
 			giveBack(&l.taken, c.Status.Allocation.Devices.Results)
 		}
 		l.made[claim] = a
@@ -312,7 +262,7 @@ func (l *Ledger) Undo(mark int) {
 		for claim, a := range o.made {
 			delete(l.made, claim)
 			giveBack(&l.taken, a.results)
-			if c := l.inv.claims[claim]; c.Status.Allocation != nil {
+			if c := l.claim(claim); c.Status.Allocation != nil {
 				take(&l.taken, c.Status.Allocation.Devices.Results)
 			}
 		}
@@ -344,12 +294,12 @@ func (l *Ledger) Seal(from int32) {
 
 // stateWithout is what is allocated, without what some claims hold that are about to be allocated anew.
 func (l *Ledger) stateWithout(open []string) structured.AllocatedState {
-	if !slices.ContainsFunc(open, func(c string) bool { return l.inv.leaving[c] }) && len(l.inv.general) == 0 {
+	if !slices.ContainsFunc(open, func(c string) bool { return l.inv.leaving[c] }) && len(l.inv.shared) == 0 {
 		return l.taken // the allocator only reads it
 	}
 	state := cloneState(l.taken)
 	for _, claim := range open {
-		if a := l.inv.claims[claim].Status.Allocation; a != nil {
+		if a := l.claim(claim).Status.Allocation; a != nil {
 			giveBack(&state, a.Devices.Results)
 		}
 	}
@@ -359,12 +309,12 @@ func (l *Ledger) stateWithout(open []string) structured.AllocatedState {
 // textOf says what claims ask for: claims that ask for the same have the same text.
 func (l *Ledger) textOf(claims []string) string {
 	if len(claims) == 1 {
-		return l.inv.specs[claims[0]]
+		return l.spec(claims[0])
 	}
 	var b strings.Builder
 	for _, c := range claims {
 		b.WriteByte(0)
-		b.WriteString(l.inv.specs[c])
+		b.WriteString(l.spec(c))
 	}
 	return b.String()
 }
@@ -423,7 +373,7 @@ func (l *Ledger) search(node *corev1.Node, claims []string, published []*resourc
 	}
 	list := make([]*resourcev1.ResourceClaim, len(claims))
 	for i, key := range claims {
-		list[i] = l.inv.claims[key]
+		list[i] = l.claim(key)
 		if list[i].Status.Allocation != nil { // to be allocated anew
 			fresh := *list[i]
 			fresh.Status = resourcev1.ResourceClaimStatus{}

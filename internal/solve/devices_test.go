@@ -94,6 +94,37 @@ func allocate(c *resourcev1.ResourceClaim, node, device, pod string) {
 	}
 }
 
+// daemon adds a DaemonSet of which each pod has a claim for one GPU, and returns the claim of one of its pods.
+func (w *deviceWorld) daemon(name string, cpu int64, selector string) *resourcev1.ResourceClaim {
+	w.view.Daemons = append(w.view.Daemons, cluster.Daemon{Key: cluster.PodKey{Namespace: "default", Name: name}, Shape: devicePod(name, cpu, "of-"+name).Shape})
+	return w.claim("of-"+name, 1, selector)
+}
+
+// zones has all types sold in some zones.
+func (w *deviceWorld) zones(names ...string) {
+	for i := range w.view.Pools[0].Types {
+		t := &w.view.Pools[0].Types[i]
+		one := t.Offerings[0]
+		t.Offerings = nil
+		for _, z := range names {
+			one.Zone = z
+			t.Offerings = append(t.Offerings, one)
+		}
+	}
+}
+
+func zoneSelector(zones ...string) *corev1.NodeSelector {
+	return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
+		{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: zones},
+	}}}}
+}
+
+// inZones gives a claim a device that nodes in some zones can reach.
+func inZones(c *resourcev1.ResourceClaim, zones ...string) {
+	allocate(c, "fabric", "d", "")
+	c.Status.Allocation.NodeSelector = zoneSelector(zones...)
+}
+
 func devicePod(name string, cpu int64, claims ...string) cluster.Pod {
 	s := &cluster.Shape{Namespace: "default", Requests: cpus(cpu), Required: []reqs.Set{{}}}
 	for _, c := range claims {
@@ -161,7 +192,11 @@ func outcome(plan solve.Plan) []string {
 		for _, p := range n.Pods {
 			pods = append(pods, p.Name)
 		}
-		out = append(out, "new "+strings.Join(n.Types, ",")+" for "+strings.Join(pods, ",")+" drivers "+strings.Join(n.Drivers, ","))
+		in := ""
+		if z := n.Needs[corev1.LabelTopologyZone]; len(z.Values) == 1 && !z.Not {
+			in = " in " + z.Values[0]
+		}
+		out = append(out, "new "+strings.Join(n.Types, ",")+in+" for "+strings.Join(pods, ",")+" drivers "+strings.Join(n.Drivers, ","))
 	}
 	for _, u := range plan.Unplaced {
 		var codes []string
@@ -348,6 +383,154 @@ func TestDevices(t *testing.T) {
 				w.pod("p", 1, "c")
 			},
 			want: []string{"new g1 for p drivers " + gpuDriver},
+		},
+		"DR-13: a node is launched in the zone that an allocated claim is bound to": {
+			build: func(w *deviceWorld) {
+				w.zones("z1", "z2")
+				inZones(w.claim("c", 1, ""), "z2")
+				w.pod("p", 1, "c")
+			},
+			want: []string{"new c1,g1,g4 in z2 for p drivers "},
+		},
+		"DR-13: one of several zones": {
+			build: func(w *deviceWorld) {
+				w.zones("z1", "z2", "z3")
+				inZones(w.claim("c", 1, ""), "z4", "z3", "z2")
+				w.pod("p", 1, "c")
+			},
+			want: []string{"new c1,g1,g4 in z3 for p drivers "},
+		},
+		"DR-13: a node that has the labels is used": {
+			build: func(w *deviceWorld) {
+				w.zones("z1", "z2")
+				w.node("n1", "c1", 4, nil)
+				w.node("n2", "c1", 4, nil, func(n *cluster.Node) { n.Labels[corev1.LabelTopologyZone], n.Zone = "z2", "z2" })
+				inZones(w.claim("c", 1, ""), "z2")
+				w.pod("p", 1, "c")
+			},
+			want: []string{"p on n2"},
+		},
+		"DR-13: two claims in different zones cannot be used together": {
+			build: func(w *deviceWorld) {
+				w.zones("z1", "z2")
+				inZones(w.claim("c", 1, ""), "z1")
+				inZones(w.claim("d", 1, ""), "z2")
+				w.pod("p", 1, "c", "d")
+			},
+			want: []string{"not p: DevicesElsewhere"},
+		},
+		"DR-13: no pool has the zone": {
+			build: func(w *deviceWorld) { inZones(w.claim("c", 1, ""), "z9"); w.pod("p", 1, "c") },
+			want:  []string{"not p: DevicesElsewhere"},
+		},
+		"DR-13: devices that only nodes of a zone can reach are used on a new node there, each once": {
+			build: func(w *deviceWorld) {
+				w.zones("z1", "z2")
+				w.publish("fabric", "", gpus(1, "net"), 1).Spec = resourcev1.ResourceSliceSpec{
+					Driver: gpuDriver, Pool: resourcev1.ResourcePool{Name: "fabric", Generation: 1, ResourceSliceCount: 1}, Devices: gpus(1, "net"), NodeSelector: zoneSelector("z2"),
+				}
+				for i := range 2 {
+					w.claim(fmt.Sprint("c", i), 1, modelIs("net"))
+					w.pod(fmt.Sprint("p", i), 1, fmt.Sprint("c", i))
+				}
+			},
+			want: []string{"new c1,g1,g4 in z2 for p0 drivers ", "not p1: DevicesMissing"},
+		},
+		"DR-13: pods share a claim in the zone of its devices, also on several nodes": {
+			build: func(w *deviceWorld) {
+				w.zones("z1", "z2")
+				w.publish("fabric", "", gpus(1, "net"), 1).Spec = resourcev1.ResourceSliceSpec{
+					Driver: gpuDriver, Pool: resourcev1.ResourcePool{Name: "fabric", Generation: 1, ResourceSliceCount: 1}, Devices: gpus(1, "net"), NodeSelector: zoneSelector("z2"),
+				}
+				w.claim("c", 1, modelIs("net"))
+				w.pod("p0", 16, "c")
+				w.pod("p1", 16, "c")
+			},
+			want: []string{"new g4 in z2 for p0 drivers ", "new g4 in z2 for p1 drivers "},
+		},
+		"DR-14: a DaemonSet takes a device of each new node": {
+			build: func(w *deviceWorld) {
+				w.daemon("d", 1, modelIs("b"))
+				for i := range 4 {
+					w.claim(fmt.Sprint("c", i), 1, modelIs("b"))
+					w.pod(fmt.Sprint("p", i), 1, fmt.Sprint("c", i))
+				}
+			},
+			want: []string{"new g4 for p0,p1,p2 drivers " + gpuDriver, "new g4 for p3 drivers " + gpuDriver},
+		},
+		"DR-14: it runs on no type without devices": {
+			build: func(w *deviceWorld) { w.daemon("d", 1, modelIs("b")); w.pod("q", 4) },
+			want:  []string{"new c1,g1,g4 for q drivers "},
+		},
+		"DR-14: it takes room of its own": {
+			build: func(w *deviceWorld) {
+				w.daemon("d", 1, modelIs("b"))
+				w.claim("c", 1, modelIs("b"))
+				w.pod("p", 16, "c")
+			},
+			want: []string{"not p: NoTypeFits"},
+		},
+		"DR-14: nodes without devices for it have none": {
+			build: func(w *deviceWorld) {
+				w.daemon("d", 1, modelIs("b"))
+				w.node("n1", "g1", 4, gpus(1, "a"))
+				w.claim("c", 1, modelIs("a"))
+				w.pod("p", 4, "c")
+			},
+			want: []string{"p on n1"},
+		},
+		"DR-14: on a node that is not initialized too": {
+			build: func(w *deviceWorld) {
+				w.daemon("d", 1, modelIs("b"))
+				w.node("n1", "g4", 16, nil, func(n *cluster.Node) { n.Initialized = false })
+				for i := range 4 {
+					w.claim(fmt.Sprint("c", i), 1, modelIs("b"))
+					w.pod(fmt.Sprint("p", i), 1, fmt.Sprint("c", i))
+				}
+			},
+			want: []string{"new g4 for p3 drivers " + gpuDriver, "p0 on n1", "p1 on n1", "p2 on n1"},
+		},
+		"DR-14: administrative access takes no device": {
+			build: func(w *deviceWorld) {
+				w.daemon("d", 1, modelIs("b")).Spec.Devices.Requests[0].Exactly.AdminAccess = new(true)
+				for i := range 4 {
+					w.claim(fmt.Sprint("c", i), 1, modelIs("b"))
+					w.pod(fmt.Sprint("p", i), 1, fmt.Sprint("c", i))
+				}
+			},
+			want: []string{"new g4 for p0,p1,p2,p3 drivers " + gpuDriver},
+		},
+		"DR-15: extended resources of pods are devices, each pod's its own": {
+			build: func(w *deviceWorld) {
+				w.node("n1", "g1", 4, gpus(1, "a"))
+				for i := range 3 {
+					w.pod(fmt.Sprint("p", i), 1, fmt.Sprintf("extended resources of pod p%d: gpu=1", i))
+				}
+			},
+			want: []string{"new g1,g4 for p1 drivers " + gpuDriver, "new g1,g4 for p2 drivers " + gpuDriver, "p0 on n1"},
+		},
+		"DR-15: a pod that is being bound has its claim already, and needs nothing more": {
+			build: func(w *deviceWorld) {
+				w.node("n1", "g1", 4, gpus(1, "a"))
+				c := w.claim("p-extended-resources-x", 1, "")
+				c.Annotations = map[string]string{resourcev1.ExtendedResourceClaimAnnotation: "true"}
+				c.OwnerReferences = []metav1.OwnerReference{{Kind: "Pod", Name: "p", Controller: new(true)}}
+				allocate(c, "n1", "gpu-0", "p")
+				w.pod("p", 1, "extended resources of pod p: gpu=1")
+			},
+			want: []string{"p on n1"},
+		},
+		"DR-15: a type has enough of them": {
+			build: func(w *deviceWorld) { w.pod("p", 1, "extended resources of pod p: gpu=3") },
+			want:  []string{"new g4 for p drivers " + gpuDriver},
+		},
+		"DR-15: the class is gone": {
+			build: func(w *deviceWorld) { w.pod("p", 1, "extended resources of pod p: other=1") },
+			want:  []string{"not p: DeviceClaimUnusable"},
+		},
+		"DR-15: none has so many": {
+			build: func(w *deviceWorld) { w.pod("p", 1, "extended resources of pod p: gpu=9") },
+			want:  []string{"not p: DevicesMissing"},
 		},
 		"DR-16: no further node is launched for a driver that is silent in the pool, which keeps its pod": {
 			build: func(w *deviceWorld) {

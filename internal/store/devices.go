@@ -2,9 +2,11 @@ package store
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -74,6 +76,23 @@ func putOrRemove[K comparable, V any](m map[K]V, key K, value V, gone bool) {
 	} else {
 		m[key] = value
 	}
+}
+
+// extendedResources returns the extended resources that are served by devices, with their DeviceClass (DR-15). Those
+// that a device plugin offers on some node are not among them: new nodes are expected to be like it.
+func (s *Store) extendedResources() map[corev1.ResourceName]string {
+	if !s.opts.Devices || len(s.devices.classes) == 0 {
+		return nil
+	}
+	served := cluster.ExtendedResources(s.devices.list().Classes)
+	// any order: names are only removed
+	for _, n := range s.nodes {
+		maps.DeleteFunc(served, func(name corev1.ResourceName, _ string) bool {
+			q, offered := n.Status.Allocatable[name]
+			return offered && !q.IsZero()
+		})
+	}
+	return served
 }
 
 // PublishedSlices returns the ResourceSlices of a node, by name.

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -144,5 +145,41 @@ func TestDR_16_LateDrivers(t *testing.T) {
 				t.Errorf("nodes %+v, want late drivers %v", view.Nodes, tc.want)
 			}
 		})
+	}
+}
+
+// DR-15: extended resources are served by devices once a DeviceClass stands for them, unless a device plugin has them.
+func TestDR_15_DevicesOrPlugin(t *testing.T) {
+	t.Parallel()
+	o := testOptions()
+	o.Devices = true
+	s := New(o)
+	pod := podObject("p", "")
+	pod.Spec.Containers[0].Resources.Requests["x.io/gpu"] = resource.MustParse("1")
+	s.feedObject(poolObject("general"), false)
+	s.feedObject(pod, false)
+	class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}, Spec: resourcev1.DeviceClassSpec{ExtendedResourceName: new("x.io/gpu")}}
+	plain, withPlugin := nodeObject("n", "", false), nodeObject("n", "", false)
+	withPlugin.Status.Allocatable["x.io/gpu"] = resource.MustParse("4")
+	for i, step := range []struct {
+		do   func()
+		want int
+	}{
+		{func() {}, 0},
+		{func() { s.onDeviceObject(class, false) }, 1},
+		{func() { s.feedObject(plain, false) }, 1},
+		{func() { s.feedObject(withPlugin, false) }, 0},
+		{func() { s.feedObject(plain, false) }, 1},
+		{func() { s.onDeviceObject(class, true) }, 0},
+	} {
+		step.do()
+		view := s.Snapshot(testTypes())
+		if len(view.Pods) != 1 || len(view.Pods[0].Shape.Devices) != step.want {
+			t.Fatalf("step %d: pods %+v, want %d claims", i, view.Pods, step.want)
+		}
+	}
+	pod.Status.ExtendedResourceClaimStatus = &corev1.PodExtendedResourceClaimStatus{ResourceClaimName: "made"}
+	if _, err := stripPod(pod); err != nil || pod.Status.ExtendedResourceClaimStatus == nil {
+		t.Errorf("the cache keeps no name of the claim that kube-scheduler has made: %v", err)
 	}
 }

@@ -216,12 +216,14 @@ func (s *Store) keepPlannedClaims(pods []cluster.Pod, names map[string]string) m
 	return shown
 }
 
-// renewReader replaces the reader when selectors use labels that it has left out, or when most of its shapes
-// belong to deleted pods.
+// renewReader replaces the reader when selectors use labels that it has left out, when other resources are served by
+// devices, or when most of its shapes belong to deleted pods.
 func (s *Store) renewReader() {
 	const few, share = 10_000, 4
+	extended := s.extendedResources()
 	switch {
-	case len(s.selects) != s.keys:
+	case len(s.selects) != s.keys || !maps.Equal(extended, s.extended):
+		s.extended = extended
 		table := s.reader.Table()
 		s.opts.Lanes = table
 		s.reader = s.newReader()

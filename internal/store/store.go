@@ -73,6 +73,7 @@ type Store struct {
 	namespaces  map[string]map[string]string
 	owners      owners
 	devices     deviceObjects
+	extended    map[corev1.ResourceName]string // extended resources that are served by devices, with their DeviceClass
 
 	unwatched       map[string]time.Time              // created claims that the watch has not delivered yet, until when they count
 	planned         map[string][]podKey               // pods that a claim was created for, by claim
@@ -175,6 +176,7 @@ func (s *Store) newReader() *cluster.Reader {
 		SelectorOf:          s.owners.selectorOf,
 		DeletionCostManaged: s.opts.CostManaged,
 		Devices:             s.opts.Devices,
+		Extended:            s.extended,
 	})
 }
 

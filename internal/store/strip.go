@@ -63,7 +63,7 @@ func stripPod(obj any) (any, error) {
 
 	st := corev1.PodStatus{
 		Phase: p.Status.Phase, StartTime: p.Status.StartTime, NominatedNodeName: p.Status.NominatedNodeName,
-		Resize: p.Status.Resize, ResourceClaimStatuses: p.Status.ResourceClaimStatuses, QOSClass: p.Status.QOSClass,
+		Resize: p.Status.Resize, ResourceClaimStatuses: p.Status.ResourceClaimStatuses, ExtendedResourceClaimStatus: p.Status.ExtendedResourceClaimStatus, QOSClass: p.Status.QOSClass,
 	}
 	for _, c := range p.Status.Conditions {
 		c.Message = ""

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
@@ -98,6 +99,44 @@ func TestDR_07_NodesForResourceClaims(t *testing.T) {
 	if got := len(f.claims()); got != all {
 		t.Errorf("%d nodes in the end, %d before", got, all)
 	}
+}
+
+// DR-15: a pod that requests an extended resource which a DeviceClass stands for gets a node with the device.
+// kube-scheduler makes the claim, and the claim goes to the next node when that one is replaced by a smaller.
+func TestDR_15_ExtendedResourceOfADeviceClass(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t, exclusive)
+	f.withRights([]string{"settings.ignoreDRARequests=false"}, "--ignore-dra-requests=false")
+	class := &resourcev1.DeviceClass{}
+	f.decode(`spec: {extendedResourceName: example.com/gpu, selectors: [{cel: {expression: "device.driver == 'gpu.nvidia.com'"}}]}`, class)
+	class.Name = f.name
+	f.create(class)
+	pool := f.pool("", onlyTypes("m5.large", "g4dn.12xlarge"))
+	f.deploy("train", 1, func(p *corev1.PodTemplateSpec) {
+		one := corev1.ResourceList{"example.com/gpu": resource.MustParse("1")}
+		p.Spec.Containers[0].Resources.Limits = one
+		p.Spec.Containers[0].Resources.Requests["example.com/gpu"] = resource.MustParse("1")
+	})
+	large := f.claim("waits for the driver", waitsFor(karpv1.ConditionInitialized, lifecycle.DriverPoolsNotPublished))
+	if got := large.Annotations[karpv1.AnnotationRequestedDRADrivers]; got != gpuDriver {
+		t.Errorf("the NodeClaim names drivers %q", got)
+	}
+	f.publishGPU(f.nodeOf(large))
+	f.waitForRunningPods("train", 1)
+	f.ready(1)
+	if p := f.pods("train")[0]; p.Status.ExtendedResourceClaimStatus == nil {
+		t.Errorf("kube-scheduler has made no claim: %+v", p.Status)
+	}
+	patch(f, pool, func(p *karpv1.NodePool) {
+		onlyTypes("m5.large", "g4dn.xlarge", "g4dn.12xlarge")(p)
+		p.Spec.Disruption.ConsolidationPolicy, p.Spec.Disruption.ConsolidateAfter = karpv1.ConsolidationWhenEmptyOrUnderutilized, "0s"
+	})
+	small := f.claim("replaces it and waits for the driver", func(c *karpv1.NodeClaim) bool {
+		return c.Name != large.Name && c.Labels[corev1.LabelInstanceTypeStable] == "g4dn.xlarge" && waitsFor(karpv1.ConditionInitialized, lifecycle.DriverPoolsNotPublished)(c)
+	})
+	f.publishGPU(f.nodeOf(small))
+	f.waitUntilGone(large)
+	f.waitForRunningPods("train", 1)
 }
 
 // DR-06: a claim for more devices than any node will have is refused with the reason, and nothing is launched for it.

@@ -343,7 +343,7 @@ func (s *State) putInBin(k int, profileID int, b *Bin, place int32, count int, f
 	copy(b.Types, f.Types)
 	b.Columns = f.Columns
 	s.replaceReservations(b, f.Reservations)
-	s.takeDevicesInBin(c, place)
+	s.takeDevicesInBin(c, b, place)
 	s.UpdateLargest(b)
 	b.Count += count
 	s.CountPodsInBin(p, b, place, count)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/devices"
 	"github.com/dovetail-sh/dovetail/internal/reason"
+	"github.com/dovetail-sh/dovetail/internal/reqs"
 	"github.com/dovetail-sh/dovetail/internal/solve/model"
 )
 
@@ -25,7 +26,7 @@ func (s *State) DevicesOnNode(c *model.Class, n int) (*devices.Offer, *reason.Re
 	if s.Devices == nil {
 		return nil, devicesOff()
 	}
-	return s.Devices.OnNode(s.Model.Nodes[n].Source, int32(n), c.Shape.Devices, s.stop)
+	return s.Devices.OnNode(s.Model.Nodes[n].Source, int32(n), s.Model.DaemonClaimsOnNode(n), c.Shape.Devices, s.stop)
 }
 
 // devicesOff is said of pods whose claims were read although dynamic resource allocation is off, as in a recorded problem.
@@ -63,7 +64,7 @@ func (s *State) keepTypesWithDevices(c *model.Class, b *Bin, f *Trial) bool {
 	if at < 0 { // about to be opened
 		at = len(s.Bins)
 	}
-	o, why := s.Devices.OnNewNode(int32(len(s.Model.Nodes)+at), c.Shape.Devices, s.stop)
+	o, why := s.Devices.OnNewNode(int32(len(s.Model.Nodes)+at), certainLabels(s.Model, f.Row), c.Shape.Devices, s.stop)
 	if why != nil {
 		s.NoDevices = why
 		return false
@@ -74,7 +75,7 @@ func (s *State) keepTypesWithDevices(c *model.Class, b *Bin, f *Trial) bool {
 	pl := &s.Model.Pools[b.Pool]
 	cat := s.Model.Catalogues[pl.Catalogue]
 	for t := f.Types.Next(0); t >= 0; t = f.Types.Next(t + 1) {
-		if !s.Devices.Serves(o, pl.Source.Name, cat.Types[t].InstanceType.Name, s.stop) {
+		if !s.Devices.Serves(o, s.Model.DaemonClaims(pl.Capacity, t), pl.Source.Name, cat.Types[t].InstanceType.Name, s.stop) {
 			f.Types.Remove(t)
 		}
 	}
@@ -85,10 +86,24 @@ func (s *State) keepTypesWithDevices(c *model.Class, b *Bin, f *Trial) bool {
 	return true
 }
 
+// certainLabels returns the labels of a planned node for which only one value is left.
+func certainLabels(m *model.Model, row reqs.Row) map[string]string {
+	var labels map[string]string
+	for k := range m.Table.Len() {
+		if r := row.Req(reqs.KeyID(k)); !r.Not && len(r.Values) == 1 {
+			if labels == nil {
+				labels = map[string]string{}
+			}
+			labels[m.Table.KeyName(reqs.KeyID(k))] = r.Values[0]
+		}
+	}
+	return labels
+}
+
 // takeDevicesInBin records the devices of a pod that is put on a planned node.
-func (s *State) takeDevicesInBin(c *model.Class, place int32) {
+func (s *State) takeDevicesInBin(c *model.Class, b *Bin, place int32) {
 	if len(c.Shape.Devices) > 0 && s.Devices != nil {
-		o, _ := s.Devices.OnNewNode(place, c.Shape.Devices, s.stop)
+		o, _ := s.Devices.OnNewNode(place, certainLabels(s.Model, b.Row), c.Shape.Devices, s.stop)
 		s.Devices.Commit(o)
 	}
 }
@@ -100,7 +115,7 @@ func (s *State) driversOf(b *Bin, at int, types []string) []string {
 	}
 	var all []string
 	for i, name := range types {
-		drivers := s.Devices.Drivers(int32(len(s.Model.Nodes)+at), s.Model.Pools[b.Pool].Source.Name, name)
+		drivers := s.Devices.Drivers(int32(len(s.Model.Nodes)+at), s.daemonClaims(b.Pool, name), s.Model.Pools[b.Pool].Source.Name, name)
 		if i == 0 {
 			all = slices.Clone(drivers)
 			continue
@@ -111,6 +126,14 @@ func (s *State) driversOf(b *Bin, at int, types []string) []string {
 		return nil
 	}
 	return all
+}
+
+// daemonClaims lists the claims of DaemonSets on an instance type of a pool.
+func (s *State) daemonClaims(poolID int, instanceType string) [][]string {
+	pl := &s.Model.Pools[poolID]
+	types := s.Model.Catalogues[pl.Catalogue].Types
+	t := slices.IndexFunc(types, func(e model.TypeEntry) bool { return e.InstanceType.Name == instanceType })
+	return s.Model.DaemonClaims(pl.Capacity, t)
 }
 
 // MarkDevices returns a point that UndoDevices can go back to.
@@ -130,10 +153,10 @@ func (s *State) TakeDevicesOfType(c *model.Class, place int32, poolID, t int) bo
 	if s.Devices == nil {
 		return false
 	}
-	o, why := s.Devices.OnNewNode(place, c.Shape.Devices, s.stop)
+	o, why := s.Devices.OnNewNode(place, nil, c.Shape.Devices, s.stop)
 	pl := &s.Model.Pools[poolID]
 	name := s.Model.Catalogues[pl.Catalogue].Types[t].InstanceType.Name
-	if why != nil || o.Template() && !s.Devices.Serves(o, pl.Source.Name, name, s.stop) {
+	if why != nil || o.Template() && !s.Devices.Serves(o, s.Model.DaemonClaims(pl.Capacity, t), pl.Source.Name, name, s.stop) {
 		return false
 	}
 	s.Devices.Commit(o)

@@ -88,7 +88,7 @@ func (e *explainer) volumesElsewhere(pl *model.Pool, t *alternative, without sui
 			return e.volumesAt(t, k, reqText(reqs.Req{Values: valueNames(m, k, open)}))
 		}
 	}
-	return reason.Reason{Code: reason.VolumeZoneConflict, Want: SetText(m.Needs[t.volumes].Set), Have: poolText(pl.Source)}
+	return e.elsewhere(SetText(m.Needs[t.volumes].Set), poolText(pl.Source))
 }
 
 // explainSize covers the last steps of a planned node, after topology: types again, minValues, reservations.

@@ -96,7 +96,7 @@ func (e *explainer) nodeMissOf(n int, t *alternative) (tally, bool) {
 	case t.term < 0 || !m.NodeMeets(t.term, x.Signature):
 		return tally{miss: miss{reason.RequirementConflict, e.nodeKey(t.term, x)}}, true
 	case t.volumes != 0 && (t.profile < 0 || t.volumes < 0 || !m.NodeMeets(t.volumes, x.Signature)):
-		return tally{miss: miss{reason.VolumeZoneConflict, e.nodeKey(t.volumes, x)}}, true
+		return tally{miss: miss{e.elsewhere("", "").Code, e.nodeKey(t.volumes, x)}}, true
 	case c.Moved && x.Source.Settling:
 		return tally{miss: miss{code: reason.NodeSettling}}, true
 	case c.Moved && !x.Source.Initialized && x.Source.Pool != "":

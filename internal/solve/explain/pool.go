@@ -27,7 +27,7 @@ type explainer struct {
 type alternative struct {
 	profile     int // -1: the pod contradicts its volumes
 	term        int // need of the pod itself
-	volumes     int // need of its volumes; 0: none
+	volumes     int // need of its volumes, and of devices that are not of one node; 0: none
 	tolerations int
 }
 
@@ -36,10 +36,7 @@ func newExplainer(s *exact.State, c *model.Class) *explainer {
 	e := &explainer{s: s, c: c, holders: map[*model.PoolCapacity]bitset.Set{}, rulesOf: map[*model.Profile][]rule{}}
 	steps := m.Relaxations(c.Shape)
 	last := steps[len(steps)-1]
-	zones := c.Shape.Zones
-	if len(zones) == 0 {
-		zones = []reqs.Set{nil}
-	}
+	zones := m.PlacesOf(c.Shape)
 	for term := range max(1, len(c.Shape.Required)) {
 		last.Term = term
 		for _, zone := range zones {
@@ -288,14 +285,22 @@ func lastPart(key string) string { return key[strings.LastIndexByte(key, '/')+1:
 func (e *explainer) volumesAway(t *alternative) reason.Reason {
 	m := e.s.Model
 	if t.volumes < 0 {
-		return reason.Reason{Code: reason.VolumeZoneConflict, Want: "a place that no node has", Have: "none"}
+		return e.elsewhere("a place that no node has", "none")
 	}
 	key, _ := m.Needs[t.term].Set.Conflict(m.Needs[t.volumes].Set)
-	return reason.Reason{Code: reason.VolumeZoneConflict, Want: key + " " + reqText(m.Needs[t.volumes].Set[key]), Have: reqText(m.Needs[t.term].Set[key])}
+	return e.elsewhere(key+" "+reqText(m.Needs[t.volumes].Set[key]), reqText(m.Needs[t.term].Set[key]))
 }
 
 func (e *explainer) volumesAt(t *alternative, k reqs.KeyID, have string) reason.Reason {
 	m := e.s.Model
 	key := m.Table.KeyName(k)
-	return reason.Reason{Code: reason.VolumeZoneConflict, Want: key + " " + reqText(m.Needs[t.volumes].Set[key]), Have: have}
+	return e.elsewhere(key+" "+reqText(m.Needs[t.volumes].Set[key]), have)
+}
+
+// elsewhere says that what a pod needs is only in another place: its volumes, or the devices of its claims.
+func (e *explainer) elsewhere(want, have string) reason.Reason {
+	if len(e.c.Shape.Zones) == 0 {
+		return reason.Reason{Code: reason.DevicesElsewhere, Have: "nodes with " + want + ", and this has " + have, Want: "claim " + strings.Join(e.c.Shape.Devices, ", ")}
+	}
+	return reason.Reason{Code: reason.VolumeZoneConflict, Want: want, Have: have}
 }

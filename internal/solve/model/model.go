@@ -53,12 +53,13 @@ type Model struct {
 	SharedClaims   map[string]int               // claims that more than one pod uses
 	SoftTaint      bool                         // some pool has a PreferNoSchedule taint (SC-14)
 	aliases        map[string][]string          // canonical key → keys as written, sorted
-	daemonSums     map[[2]int][]int64           // requests of DaemonSets on nodes with a signature and taints
+	daemonSums     map[daemonPlace][]int64      // requests of DaemonSets on nodes
 	Domains        []KeyDomains                 // by key of the table, as far as topologies use it
 	Reservations   []Reservation                // reservations, by id
 	Pods           []cluster.Pod                // to be placed: Problem.Pods, then Problem.Moved
 	PlannedPods    map[PlannedPlacement][]int32 // into pods, in queue order
 	Devices        *devices.Inventory           // nil: dynamic resource allocation is off
+	daemonDevices  *devices.Ledger              // for what DaemonSets need; while the model is read
 }
 
 // stepsPerLook is the number of reading steps between two checks of the deadline.
@@ -77,7 +78,7 @@ func Compile(p Problem, earlier *Model, stop func() bool) *Model {
 		tolerationIDs: map[string]int{}, taintIDs: map[string]int{}, signatureIDs: map[string]int{},
 		ProfileIDs: map[string]int{}, labelSetIDs: map[string]int{},
 		shapeLabelSets: map[*cluster.Shape]int{}, groupIDs: map[string]int{}, HostCounts: map[HostKey]HostCount{}, SharedClaims: map[string]int{},
-		aliases: map[string][]string{}, daemonSums: map[[2]int][]int64{},
+		aliases: map[string][]string{}, daemonSums: map[daemonPlace][]int64{},
 	}
 	// any order: each list is sorted below
 	for alias, canonical := range view.Words.Aliases {
@@ -291,7 +292,7 @@ func (m *Model) addShape(s *cluster.Shape, seen map[*cluster.Shape]bool, add fun
 	for _, p := range s.Preferred {
 		add(p.Needs)
 	}
-	for _, z := range s.Zones {
+	for _, z := range m.PlacesOf(s) {
 		add(z)
 	}
 	for _, t := range s.Spread {

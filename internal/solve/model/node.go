@@ -21,6 +21,8 @@ type Node struct {
 	Ports     []cluster.HostPort
 	Claims    []int // shared claims that are attached
 	Full      bool  // overcommitted: takes nothing more (SC-11)
+
+	daemonClaims [][]string // ResourceClaims of DaemonSets that run on it, while it is not initialized
 }
 
 // Signature is one distinct combination of the labels in use.
@@ -89,21 +91,35 @@ func (m *Model) fillNode(n *Node, scratch []int64) {
 		n.Ports = append(n.Ports, p.Shape.HostPorts...)
 	}
 	coming := m.DaemonRequests(n)
+	for i := range m.Daemons {
+		if d := &m.Daemons[i]; len(d.Claims) > 0 && !n.Source.Initialized && m.runsOn(d, n) && m.hostsDaemon(d, n.Source.Pool, n.Source.InstanceType) {
+			n.daemonClaims = append(n.daemonClaims, d.Claims)
+		}
+	}
 	for l := range base {
 		n.Free[l] -= max(0, coming[l]-here[l])
 		n.Full = n.Full || n.Free[l] < 0
 	}
 }
 
+// daemonPlace is all that says which DaemonSets run on a node.
+type daemonPlace struct {
+	signature, taints  int
+	pool, instanceType string // only if some need devices
+}
+
 // DaemonRequests is the sum of the requests of DaemonSets on a node.
 func (m *Model) DaemonRequests(n *Node) []int64 {
-	at := [2]int{n.Signature, n.Taints}
+	at := daemonPlace{signature: n.Signature, taints: n.Taints}
+	if slices.ContainsFunc(m.Daemons, func(d Daemon) bool { return len(d.Claims) > 0 }) {
+		at.pool, at.instanceType = n.Source.Pool, n.Source.InstanceType
+	}
 	if sum, known := m.daemonSums[at]; known {
 		return sum
 	}
 	sum := make([]int64, m.Lanes)
 	for i := range m.Daemons {
-		if m.runsOn(&m.Daemons[i], n) {
+		if m.runsOn(&m.Daemons[i], n) && m.hostsDaemon(&m.Daemons[i], n.Source.Pool, n.Source.InstanceType) {
 			for l, v := range m.Daemons[i].Requests {
 				sum[l] += v
 			}

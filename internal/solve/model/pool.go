@@ -48,6 +48,7 @@ type Daemon struct {
 	fresh       []int // alternatives on a new node, which will be registered and initialized (SC-23)
 	tolerations int
 	Requests    []int64
+	Claims      []string // ResourceClaims like those of each of its pods: it runs only where there are devices for them
 	ports       []cluster.HostPort
 }
 
@@ -65,10 +66,10 @@ type PoolCapacity struct {
 func (m *Model) readDaemons() {
 	for i := range m.View.Daemons {
 		s := m.View.Daemons[i].Shape
-		if s == nil || len(s.Invalid) > 0 {
+		if s == nil || len(s.Invalid) > 0 || len(s.Devices) > 0 && m.Devices == nil {
 			continue
 		}
-		d := Daemon{Key: m.View.Daemons[i].Key, tolerations: m.InternTolerations(s.Tolerations, true), Requests: make([]int64, m.Lanes), ports: s.HostPorts}
+		d := Daemon{Key: m.View.Daemons[i].Key, tolerations: m.InternTolerations(s.Tolerations, true), Requests: make([]int64, m.Lanes), Claims: s.Devices, ports: s.HostPorts}
 		m.flattenRequests(d.Requests, s)
 		for l := m.View.Resources.Len(); l < m.Lanes; l++ {
 			d.Requests[l] = 0
@@ -166,7 +167,7 @@ func (m *Model) daemonCapacities(poolID int) *PoolCapacity {
 				if f := m.FitPool(n, poolID); f.OK {
 					left := m.MasksFor(n, p.Catalogue)
 					for t := left.Types.Next(0); t >= 0; t = left.Types.Next(t + 1) {
-						if !c.Offered[t].And(left.Columns).Empty() {
+						if !c.Offered[t].And(left.Columns).Empty() && m.hostsDaemon(d, p.Source.Name, c.Types[t].InstanceType.Name) {
 							types.Add(t)
 						}
 					}
@@ -187,8 +188,10 @@ func (m *Model) daemonCapacities(poolID int) *PoolCapacity {
 	for i := range m.Daemons {
 		for t := runs[i].Next(0); t >= 0; t = runs[i].Next(t + 1) {
 			for l, v := range m.Daemons[i].Requests {
-				r.Overhead[t*m.Lanes+l] += v
 				r.Allocatable[t*m.Lanes+l] -= v
+				if len(m.Daemons[i].Claims) == 0 { // which devices a node will have is an expectation: no NodeClaim asks for it
+					r.Overhead[t*m.Lanes+l] += v
+				}
 			}
 			if len(m.Daemons[i].ports) > 0 {
 				if r.Ports == nil {
@@ -201,6 +204,31 @@ func (m *Model) daemonCapacities(poolID int) *PoolCapacity {
 	m.capacities = append(m.capacities, r)
 	return r
 }
+
+// hostsDaemon reports whether an instance type of a pool has devices for a DaemonSet (DR-14).
+func (m *Model) hostsDaemon(d *Daemon, pool, instanceType string) bool {
+	if len(d.Claims) == 0 {
+		return true
+	}
+	if m.daemonDevices == nil {
+		m.daemonDevices = m.Devices.Ledger()
+	}
+	return m.daemonDevices.Hosts(d.Claims, pool, instanceType)
+}
+
+// DaemonClaims lists, DaemonSet by DaemonSet, the ResourceClaims that a node of a type has for their pods.
+func (m *Model) DaemonClaims(c *PoolCapacity, t int) [][]string {
+	var list [][]string
+	for i := range m.Daemons {
+		if d := &m.Daemons[i]; len(d.Claims) > 0 && c.RunsOn[i].Has(t) {
+			list = append(list, d.Claims)
+		}
+	}
+	return list
+}
+
+// DaemonClaimsOnNode is the same for a node.
+func (m *Model) DaemonClaimsOnNode(n int) [][]string { return m.Nodes[n].daemonClaims }
 
 // hasMatchingType reports whether some type meets the requirements of a pool, whether it has capacity or not.
 func hasMatchingType(pool *cluster.Pool) bool {

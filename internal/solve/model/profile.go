@@ -79,17 +79,39 @@ func (m *Model) ReadProfiles(late func() bool) bool {
 // AddVariants adds those of one step of relaxation to a list: one for each alternative where volumes can be. key is a
 // buffer to build in.
 func (m *Model) AddVariants(list []Variant, c *Class, r Relaxation, step int, key []byte) ([]Variant, []byte) {
-	zones := c.Shape.Zones
-	if len(zones) == 0 {
-		zones = []reqs.Set{nil}
-	}
-	for _, z := range zones {
+	for _, z := range m.PlacesOf(c.Shape) {
 		var id int
 		if id, key = m.InternProfile(c, r, z, key[:0]); id >= 0 {
 			list = append(list, Variant{Profile: id, step: step})
 		}
 	}
 	return list, key
+}
+
+// PlacesOf lists the alternatives of where the volumes of a pod can be, and devices that are not of one node. There is
+// at least one.
+func (m *Model) PlacesOf(s *cluster.Shape) []reqs.Set {
+	zones, reach := s.Zones, m.Devices.Reach(s.Devices)
+	if len(zones) == 0 {
+		zones = []reqs.Set{nil}
+	}
+	if len(reach) == 0 {
+		return zones
+	}
+	var both []reqs.Set
+	for _, r := range reach {
+		for _, z := range zones {
+			switch {
+			case len(r) == 0:
+				both = append(both, z)
+			case len(z) == 0:
+				both = append(both, r)
+			default:
+				both = append(both, z.Intersect(r))
+			}
+		}
+	}
+	return both
 }
 
 // Relaxations lists the steps in order. Beyond the rule, a pod for which only the last alternative of its affinity
