@@ -167,14 +167,6 @@ func (c *core) countLanded(asPlanned bool) {
 // nomination is how long a node is reserved for nominated pods.
 func (c *core) nomination() time.Duration { return provision.NominationPeriod(c.cfg.Batch.Max) }
 
-// spreadCost is the setting as a policy has it, where zero stands for the default.
-func spreadCost(setting float64) float64 {
-	if setting == 0 {
-		return -1
-	}
-	return setting
-}
-
 // policy is how all plans are made.
 func (c *core) policy() solve.Policy {
 	s := c.cfg.Scheduling
@@ -185,7 +177,7 @@ func (c *core) policy() solve.Policy {
 		SpotToSpot:         c.cfg.Gates.SpotToSpotConsolidation,
 		NodeFee:            s.NodeFee,
 		SpotShare:          s.SpotPoolShare,
-		SpotCost:           spreadCost(s.SpotSpreadMaxCost),
+		SpotCost:           s.SpotSpreadMaxCost,
 		Workers:            max(1, (c.cfg.Process.CPUMillis+999)/1000),
 	}
 }

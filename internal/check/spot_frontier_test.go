@@ -259,7 +259,7 @@ func TestIR_06_WhatThreePercentCanDo(t *testing.T) {
 				} else {
 					possible = f.leastShare(before.Cost * 1.03)
 				}
-				p.Policy.SpotShare = spotShare
+				p.Policy.SpotShare, p.Policy.SpotCost = spotShare, spotCost
 				after := solve.Solve(p, nil)
 				plans++
 				lostBefore += largestLoss(p, &before, cheapestOf, f.bounded)

@@ -26,7 +26,10 @@ import (
 )
 
 // spotShare is the default of the setting spot-pool-share.
-const spotShare = 0.25
+const (
+	spotShare = 0.25
+	spotCost  = 0.03
+)
 
 // IR-06: a spread plan costs at most 3 % more, is valid, and loses far fewer pods of a workload at once: a third where
 // prices of zones and types are close, as far as 3 % go where a few spot pools are much cheaper than all others. Reclaimed is the
@@ -48,7 +51,7 @@ func TestIR_06_SpreadPlansLoseLess(t *testing.T) {
 			for seed := range uint64(60) {
 				p := spotProblem(t, seed, tc.even)
 				before := solve.Solve(p, nil)
-				p.Policy.SpotShare = spotShare
+				p.Policy.SpotShare, p.Policy.SpotCost = spotShare, spotCost
 				after := solve.Solve(p, nil)
 				if len(before.Unplaced) != len(after.Unplaced) {
 					t.Errorf("seed %d: %d pods are not placed, %d without the bound", seed, len(after.Unplaced), len(before.Unplaced))
@@ -263,7 +266,7 @@ func TestIR_05_NoSpotPoolHasMoreThanItsShare(t *testing.T) {
 	t.Parallel()
 	for nodes := 3; nodes <= 24; nodes++ {
 		p := equalPods(2*nodes, nil)
-		p.Policy.SpotShare = spotShare
+		p.Policy.SpotShare, p.Policy.SpotCost = spotShare, spotCost
 		plan := solve.Solve(p, nil)
 		if len(plan.Create) != nodes {
 			t.Fatalf("%d nodes, want %d", len(plan.Create), nodes)
@@ -297,7 +300,7 @@ func TestIR_05_NoSpotPoolHasMoreThanItsShare(t *testing.T) {
 	}
 	view := *more.View
 	view.Nodes = q.View.Nodes
-	next := solve.Solve(solve.Problem{View: &view, Pods: more.Pods, Policy: solve.Policy{SpotShare: spotShare}}, nil)
+	next := solve.Solve(solve.Problem{View: &view, Pods: more.Pods, Policy: solve.Policy{SpotShare: spotShare, SpotCost: spotCost}}, nil)
 	if len(next.Create) != 1 || cheapestOf(&next.Create[0]) == cheapestOf(&plan.Create[0]) {
 		t.Errorf("the next node is %v, as all that run", next.Create)
 	}
@@ -331,7 +334,7 @@ func TestIR_07_NodesThatAreNotSpread(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			without := solve.Solve(p, nil)
-			p.Policy.SpotShare = spotShare
+			p.Policy.SpotShare, p.Policy.SpotCost = spotShare, spotCost
 			with := solve.Solve(p, nil)
 			if len(without.Create) == 0 {
 				t.Fatal("no nodes")
@@ -434,7 +437,7 @@ func TestIR_08_ConsolidationKeepsTheSpread(t *testing.T) {
 				p.Policy.SpotToSpot, p.Policy.AnySaving = true, true
 				without := solve.Solve(p, nil)
 				plain, _ := settled(t, p, without)
-				p.Policy.SpotShare = spotShare
+				p.Policy.SpotShare, p.Policy.SpotCost = spotShare, spotCost
 				plan := solve.Solve(p, nil)
 				moved, after := settled(t, p, plan)
 				if moved > plain {
@@ -456,7 +459,7 @@ func TestIR_08_ConsolidationSpreads(t *testing.T) {
 		p := spotProblem(t, seed, true)
 		plan := solve.Solve(p, nil)
 		for _, share := range []float64{0, spotShare} {
-			p.Policy.SpotShare = share
+			p.Policy.SpotShare, p.Policy.SpotCost = share, spotCost
 			q := running(p, plan)
 			for i := range q.View.Nodes {
 				n := &q.View.Nodes[i]

@@ -36,6 +36,8 @@ type planFlags struct {
 	firstLook bool
 	workers   int
 	nodeFee   float64
+	spotShare float64
+	spotCost  float64
 	timeout   time.Duration
 }
 
@@ -69,6 +71,8 @@ func newPlan(s Streams) *cobra.Command {
 	flags.BoolVar(&f.firstLook, "first-look", false, "consolidate: stop after the first look at the untouched cluster")
 	flags.IntVar(&f.workers, "workers", 0, "goroutines that decide; 0 is one per CPU. Never changes the plan")
 	flags.Float64Var(&f.nodeFee, "node-fee", 0.02, "USD an hour that a node counts beyond its price, as the controller's setting of this name")
+	flags.Float64Var(&f.spotShare, "spot-pool-share", 0.25, "share of a workload that one spot pool should have at most, as the controller's setting of this name; 0 sets no bound")
+	flags.Float64Var(&f.spotCost, "spot-spread-max-cost", 0.03, "what that may add to the prices of spot nodes, as a share of them, as the controller's setting of this name")
 	flags.DurationVar(&f.timeout, "timeout", 0, "provision: stop deciding after this long, keep what was decided; consolidate: begin no further look; 0 is never")
 	return cmd
 }
@@ -108,6 +112,10 @@ func (f *planFlags) check() error {
 		return usagef("--workers %d is below zero", f.workers)
 	case f.nodeFee < 0 || math.IsNaN(f.nodeFee) || math.IsInf(f.nodeFee, 0):
 		return usagef("--node-fee %v is not a sum of money; want a number of zero or more", f.nodeFee)
+	case !isShare(f.spotShare):
+		return usagef("--spot-pool-share %v is not a share; want a number from 0 to 1", f.spotShare)
+	case !isShare(f.spotCost):
+		return usagef("--spot-spread-max-cost %v is not a share; want a number from 0 to 1", f.spotCost)
 	case f.timeout < 0:
 		return usagef("--timeout %v is below zero", f.timeout)
 	case f.mode == modeConsolidate && f.out != "":
@@ -121,8 +129,10 @@ func (f *planFlags) check() error {
 	return nil
 }
 
+func isShare(v float64) bool { return v >= 0 && v <= 1 }
+
 func (f *planFlags) policy() solve.Policy {
-	return solve.Policy{NodeFee: f.nodeFee, Workers: f.workers, Greedy: f.greedy}
+	return solve.Policy{NodeFee: f.nodeFee, SpotShare: f.spotShare, SpotCost: f.spotCost, Workers: f.workers, Greedy: f.greedy}
 }
 
 // stop returns what the solver polls: whether the time is up.

@@ -54,7 +54,7 @@ func spotRun(seed uint64, share float64) Config {
 	pool.Spec.Disruption = karpv1.Disruption{ConsolidationPolicy: karpv1.ConsolidationWhenEmptyOrUnderutilized, ConsolidateAfter: "0s"}
 	c := Config{
 		Seed: seed, Pools: []*karpv1.NodePool{pool}, Active: 40 * time.Minute, Quiet: 20 * time.Minute, Boot: time.Minute, PodStart: 5 * time.Second, Pass: 2 * time.Minute,
-		Policy: solve.Policy{NodeFee: 0.02, Workers: 1, SpotShare: share}, Tuning: disrupt.Tuning{Horizon: 24 * time.Hour, PodCost: 0.01, MinSaving: 0.1},
+		Policy: solve.Policy{NodeFee: 0.02, Workers: 1, SpotShare: share, SpotCost: 0.03}, Tuning: disrupt.Tuning{Horizon: 24 * time.Hour, PodCost: 0.01, MinSaving: 0.1},
 	}
 	for f := range 6 {
 		for i, size := range []string{"xlarge", "2xlarge"} {

@@ -133,6 +133,7 @@ func (m *maker) policy() solve.Policy {
 		NoReserved:         m.oneIn(8),
 		NodeFee:            pick(m, 0, 0, 0.03),
 		SpotShare:          pick(m, 0, 0.25, 0.5),
+		SpotCost:           0.03,
 	}
 }
 

@@ -26,7 +26,7 @@ type Policy struct {
 	MinSaving          float64 `json:"minSaving,omitempty"`          // share of the removed price that replacements must save; 0: a tenth
 	AnySaving          bool    `json:"anySaving,omitempty"`          // replacements need not save a share, nor an amount for each pod
 	SpotShare          float64 `json:"spotShare,omitempty"`          // share of a workload that one spot pool should have at most; 0: any
-	SpotCost           float64 `json:"spotCost,omitempty"`           // what that may add to the prices of spot nodes, as a share; 0: 3 %; negative: nothing
+	SpotCost           float64 `json:"spotCost,omitempty"`           // what that may add to the prices of spot nodes, as a share
 	Workers            int     `json:"workers,omitempty"`            // goroutines; never changes the plan
 	Greedy             bool    `json:"greedy,omitempty"`             // only the baseline: pod by pod, in order
 	Eager              bool    `json:"eager,omitempty"`              // for comparison: any saving is worth any move
@@ -59,22 +59,10 @@ type Unplaced struct {
 	Deferred bool            `json:"deferred,omitempty"` // waits for reserved capacity; no event (SC-46)
 }
 
-// What spreading spot nodes may add to their prices if the policy does not say, as shares of their cheapest offerings: to
-// all nodes of a plan together, and to one of them.
-const (
-	spreadCost     = 0.03
-	spreadNodeCost = 0.10
-)
+// spreadNodeCost is what spreading may add to the price of one node at least, as a share of its cheapest offering.
+const spreadNodeCost = 0.10
 
-// SpreadCost is what spreading spot nodes may add to the prices of all of a plan, as a share.
-func (p *Policy) SpreadCost() float64 {
-	if p.SpotCost == 0 {
-		return spreadCost
-	}
-	return max(0, p.SpotCost)
-}
-
-// SpreadNodeCost is what it may add to the price of one node.
+// SpreadNodeCost is what spreading may add to the price of one node, as a share.
 func (p *Policy) SpreadNodeCost() float64 { return max(spreadNodeCost, p.SpotCost) }
 
 // MaxTypes is how many instance types a NodeClaim lists (SC-48).

@@ -39,7 +39,7 @@ func (s *spreader) explain(nodes []model.NewNode, counts [][]podCount, likes []*
 		}
 		why := "there is no other spot pool"
 		if price := s.elsewhere(likes[i], n); !math.IsInf(price, 1) {
-			why = fmt.Sprintf("the next spot pool costs %s more, and spreading may add %s to the prices of the plan", percent(max(0, price/n.Offer.Price-1)), percent(s.m.Problem.Policy.SpreadCost()))
+			why = fmt.Sprintf("the next spot pool costs %s more, and spreading may add %s to the prices of the plan", percent(max(0, price/n.Offer.Price-1)), percent(s.m.Problem.Policy.SpotCost))
 		}
 		n.Spread = append(slices.Clone(n.Spread), reason.Reason{
 			Code: reason.SpotPoolsDear, Rule: "IR-06", Have: fmt.Sprintf("%s in %s has %s of a workload", n.Offer.Type, n.Offer.Zone, percent(most)), Want: why,

@@ -118,7 +118,7 @@ func newSpreader(state *exact.State, nodes []*model.NewNode, binds []model.Bind,
 	s.countExisting(binds, removed)
 	for i, n := range nodes {
 		if s.spreads(s.counts[i]) {
-			s.most += n.Offer.Price * m.Problem.Policy.SpreadCost()
+			s.most += n.Offer.Price * m.Problem.Policy.SpotCost
 		}
 	}
 	return s
