@@ -236,11 +236,11 @@ func TestPlanned(t *testing.T) {
 		t.Fatalf("entries (-want +got):\n%s", diff)
 	}
 	first, second := value(t, page.Entries[0]), value(t, page.Entries[1])
-	if why := first["unplaced"].([]any)[1].(map[string]any)["why"]; why != "waits for reserved capacity" || first["homeless"] != 2.0 {
+	if why := first["unplaced"].([]any)[1].(map[string]any)["why"]; why != "waits for reserved capacity" || first["unplacedCount"] != 2.0 {
 		t.Errorf("refused: %v", first)
 	}
-	if second["price"] != 2.0 || second["bound"] != 1.5 || second["pods"] != 3.0 || second["bought"] != 1.0 {
-		t.Errorf("bought: %v", second)
+	if second["price"] != 2.0 || second["bound"] != 1.5 || second["pods"] != 3.0 || second["nodeCount"] != 1.0 {
+		t.Errorf("plan: %v", second)
 	}
 }
 

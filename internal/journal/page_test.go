@@ -36,7 +36,7 @@ func TestTrust_B04_ThePageNamesTheFields(t *testing.T) {
 	for name, value := range map[string]any{
 		"Page": Page{}, "Entry": Entry{}, "Refusal": Refusal{}, "Reason": reason.Reason{}, "Draining": Drain{}, "Wait": drain.Wait{}, "Command": command{}, "Node that goes": disrupt.Candidate{},
 		"New node": solve.NewNode{}, "Offer": solve.Offer{}, "Place": solve.Bind{}, "Pod": cluster.PodKey{}, "Repair": disrupt.Diagnosis{}, "Outcome": outcome{}, "Removal": removal{},
-		"Decision": decision{}, "Score": disrupt.Score{}, "Plan": plan{}, "Bought": bought{}, "Unplaced": unplacedPod{},
+		"Decision": decision{}, "Score": disrupt.Score{}, "Plan": plan{}, "NewNode": newNode{}, "Unplaced": unplacedPod{},
 	} {
 		served := fieldsOf(reflect.TypeOf(value))
 		for _, field := range slices.Sorted(maps.Keys(served)) {

@@ -14,19 +14,19 @@ const (
 
 // plan is a plan for pods without a node, in short.
 type plan struct {
-	Nodes         []bought      `json:"nodes,omitempty"`
-	Bought        int           `json:"bought"` // all of the nodes
+	Nodes         []newNode     `json:"nodes,omitempty"`
+	NodeCount     int           `json:"nodeCount"` // all of the nodes
 	Price         float64       `json:"price"`
 	Bound         float64       `json:"bound,omitempty"` // no plan costs less; 0: not known
 	Pods          int           `json:"pods"`            // that go to new nodes
 	Existing      int           `json:"existing"`        // pods that are placed on nodes which exist or are on their way
 	Unplaced      []unplacedPod `json:"unplaced,omitempty"`
-	UnplacedCount int           `json:"homeless"` // all of the unplaced
+	UnplacedCount int           `json:"unplacedCount"` // all of the unplaced
 	Partial       bool          `json:"partial,omitempty"`
 }
 
-// launched is a new node.
-type bought struct {
+// newNode is a node that a plan launches.
+type newNode struct {
 	Pool   string      `json:"pool"`
 	Offer  solve.Offer `json:"offer"` // the cheapest; what the cloud has may differ
 	Types  int         `json:"types"` // how many it may be
@@ -46,12 +46,12 @@ func (j *Journal) Planned(p solve.Plan, at time.Time) {
 	if j == nil || len(p.Create)+len(p.Bind)+len(p.Unplaced) == 0 {
 		return
 	}
-	out := plan{Bought: len(p.Create), Price: finite(p.Cost), Bound: finite(p.Bound), Existing: len(p.Bind), UnplacedCount: len(p.Unplaced), Partial: p.Partial}
+	out := plan{NodeCount: len(p.Create), Price: finite(p.Cost), Bound: finite(p.Bound), Existing: len(p.Bind), UnplacedCount: len(p.Unplaced), Partial: p.Partial}
 	for i := range p.Create {
 		n := &p.Create[i]
 		out.Pods += len(n.Pods)
 		if i < mostNodes {
-			out.Nodes = append(out.Nodes, bought{Pool: n.Pool, Offer: n.Offer, Types: len(n.Types), Pods: len(n.Pods), Spread: reason.Join(n.Spread, mostReasons)})
+			out.Nodes = append(out.Nodes, newNode{Pool: n.Pool, Offer: n.Offer, Types: len(n.Types), Pods: len(n.Pods), Spread: reason.Join(n.Spread, mostReasons)})
 		}
 	}
 	for _, u := range first(p.Unplaced, mostUnplaced, new(bool)) {

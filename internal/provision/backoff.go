@@ -17,7 +17,7 @@ const (
 	backoffWindow        = time.Minute // the failures count within this window
 
 	// unhealthyPool is said of a pool that is backed off because its nodes do not register.
-	unhealthyPool = "its last nodes did not register, so it rests for some minutes; kubectl describe nodepool shows why (condition NodeRegistrationHealthy)"
+	unhealthyPool = "its last nodes did not register, so it is backed off for some minutes; kubectl describe nodepool shows why (condition NodeRegistrationHealthy)"
 
 	// MaxBackoff is the longest back-off of an offering or a pool.
 	MaxBackoff = 8 * time.Minute
