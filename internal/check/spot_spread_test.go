@@ -386,7 +386,7 @@ func TestIR_09_PlansSayHowNodesAreSpread(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := equalPods(20, tc.change)
-			p.Policy.SpotShare = spotShare
+			p.Policy.SpotShare, p.Policy.SpotCost = spotShare, spotCost
 			plan := solve.Solve(p, nil)
 			said := map[string]int{}
 			for i := range plan.Create {
@@ -406,7 +406,7 @@ func TestIR_06_WhatSpreadingMayCost(t *testing.T) {
 	for seed := range uint64(20) {
 		p := spotProblem(t, seed, false)
 		before := solve.Solve(p, nil)
-		p.Policy.SpotShare = spotShare
+		p.Policy.SpotShare, p.Policy.SpotCost = spotShare, spotCost
 		for _, cost := range []float64{-1, 0.03, 0.15} {
 			p.Policy.SpotCost = cost
 			after := solve.Solve(p, nil)
