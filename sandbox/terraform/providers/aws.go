@@ -65,10 +65,10 @@ func (awsProvider) Configure(ctx context.Context, req provider.ConfigureRequest,
 		return
 	}
 	var options []func(*config.LoadOptions) error
-	if region := o.text("region"); region != "" {
+	if region := o.stringValue("region"); region != "" {
 		options = append(options, config.WithRegion(region))
 	}
-	if profile := o.text("profile"); profile != "" {
+	if profile := o.stringValue("profile"); profile != "" {
 		options = append(options, config.WithSharedConfigProfile(profile))
 	}
 	c, err := config.LoadDefaultConfig(ctx, options...)
@@ -84,7 +84,7 @@ func (awsProvider) Configure(ctx context.Context, req provider.ConfigureRequest,
 		region: c.Region, ec2: ec2.NewFromConfig(c), eks: eks.NewFromConfig(c), events: eventbridge.NewFromConfig(c), iam: iam.NewFromConfig(c),
 		sqs: sqs.NewFromConfig(c), ssm: ssm.NewFromConfig(c), sts: sts.NewFromConfig(c),
 	}
-	given := configured[*cloud]{client: client, tags: o.block("default_tags").textMap("tags")}
+	given := configured[*cloud]{client: client, tags: o.singleBlock("default_tags").textMap("tags")}
 	resp.ResourceData, resp.DataSourceData = given, given
 }
 
@@ -98,14 +98,14 @@ func (awsProvider) Resources(context.Context) []func() resource.Resource {
 
 func (awsProvider) DataSources(context.Context) []func() datasource.DataSource {
 	var out []func() datasource.DataSource
-	for _, l := range lookups() {
+	for _, l := range allLookups() {
 		out = append(out, func() datasource.DataSource { return &source[*cloud]{lookup: l} })
 	}
 	return out
 }
 
-// gone turns the error codes for what does not exist into errGone.
-func gone(err error) error {
+// toErrGone turns the error codes for what does not exist into errGone.
+func toErrGone(err error) error {
 	if hasCode(err, "NoSuchEntity", "ResourceNotFoundException", "NotFoundException", "AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist",
 		"InvalidGroup.NotFound", "InvalidLaunchTemplateId.NotFound", "InvalidSecurityGroupRuleId.NotFound", "ParameterNotFound") {
 		return errors.Join(errGone, err)
@@ -118,8 +118,8 @@ func hasCode(err error, codes ...string) bool {
 	return errors.As(err, &api) && slices.Contains(codes, api.ErrorCode())
 }
 
-// second leaves out what a call returns beside the error.
-func second[T any](_ T, err error) error { return gone(err) }
+// errorOf leaves out what a call returns beside the error.
+func errorOf[T any](_ T, err error) error { return toErrGone(err) }
 
 // tagList makes the tags that a service has a type of its own for.
 func tagList[T any](tags map[string]string, one func(key, value *string) T) []T {
@@ -141,7 +141,7 @@ func userTags[T any](tags []T, one func(T) (key, value *string)) map[string]stri
 	return out
 }
 
-// changed says whether any of the arguments differs.
-func changed(was, o object, names ...string) bool {
+// anyChanged says whether any of the arguments differs.
+func anyChanged(was, o object, names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return !equal(was[name], o[name]) })
 }

@@ -45,7 +45,7 @@ func (helmProvider) Configure(_ context.Context, req provider.ConfigureRequest, 
 		return
 	}
 	cluster, _ := o["kubernetes"].(object)
-	resp.ResourceData = configured[*charts]{client: &charts{cluster: known(cluster)}}
+	resp.ResourceData = configured[*charts]{client: &charts{cluster: withoutUnknown(cluster)}}
 }
 
 func (helmProvider) DataSources(context.Context) []func() datasource.DataSource { return nil }
@@ -56,42 +56,42 @@ func (helmProvider) Resources(context.Context) []func() resource.Resource {
 
 func releaseKind() kind[*charts] {
 	fields := map[string]field{
-		"name": fixed(required(text)), "namespace": fixed(usually("default")), "chart": required(text), "repository": optional(text), "version": {optional: true, computed: true, changes: true},
-		"values": optional(texts), "timeout": usually(int64(300)), "description": optional(text), "status": {changes: true}, "manifest": {changes: true},
+		"name": forcingReplacement(requiredField(text)), "namespace": forcingReplacement(withDefault("default")), "chart": requiredField(text), "repository": optionalField(text), "version": {optional: true, computed: true, changes: true},
+		"values": optionalField(texts), "timeout": withDefault(int64(300)), "description": optionalField(text), "status": {changes: true}, "manifest": {changes: true},
 	}
 	for _, name := range []string{"create_namespace", "skip_crds", "atomic", "cleanup_on_fail", "wait_for_jobs", "dependency_update", "force_update", "reset_values", "reuse_values"} {
-		fields[name] = usually(false)
+		fields[name] = withDefault(false)
 	}
-	fields["wait"] = usually(true)
+	fields["wait"] = withDefault(true)
 	return kind[*charts]{
 		name: "helm_release", fields: fields,
-		create: func(ctx context.Context, c *charts, o object) error { return c.install(ctx, o, "install") },
-		update: func(ctx context.Context, c *charts, _, o object) error { return c.install(ctx, o, "upgrade") },
+		create: func(ctx context.Context, c *charts, o object) error { return c.installRelease(ctx, o, "install") },
+		update: func(ctx context.Context, c *charts, _, o object) error { return c.installRelease(ctx, o, "upgrade") },
 		read:   readRelease,
 		remove: func(ctx context.Context, c *charts, o object) error {
-			_, err := c.run(ctx, "uninstall", o.text("name"), "--namespace", o.text("namespace"), "--wait", "--timeout", seconds(o))
+			_, err := c.run(ctx, "uninstall", o.stringValue("name"), "--namespace", o.stringValue("namespace"), "--wait", "--timeout", timeoutText(o))
 			return err
 		},
 	}
 }
 
-func seconds(o object) string { return strconv.FormatInt(o.number("timeout"), 10) + "s" }
+func timeoutText(o object) string { return strconv.FormatInt(o.intValue("timeout"), 10) + "s" }
 
-// install installs or upgrades. A release that failed is there, and is to be removed.
-func (c *charts) install(ctx context.Context, o object, command string) error {
-	args := []string{command, o.text("name"), o.text("chart"), "--namespace", o.text("namespace"), "--timeout", seconds(o)}
+// installRelease installs or upgrades. A release that failed is there, and is to be removed.
+func (c *charts) installRelease(ctx context.Context, o object, command string) error {
+	args := []string{command, o.stringValue("name"), o.stringValue("chart"), "--namespace", o.stringValue("namespace"), "--timeout", timeoutText(o)}
 	for flag, argument := range map[string]string{"--repo": "repository", "--version": "version", "--description": "description"} {
-		if o.text(argument) != "" && !(argument == "repository" && strings.HasPrefix(o.text(argument), "oci://")) {
-			args = append(args, flag, o.text(argument))
+		if o.stringValue(argument) != "" && !(argument == "repository" && strings.HasPrefix(o.stringValue(argument), "oci://")) {
+			args = append(args, flag, o.stringValue(argument))
 		}
 	}
-	if repository := o.text("repository"); strings.HasPrefix(repository, "oci://") {
-		args[2] = strings.TrimSuffix(repository, "/") + "/" + o.text("chart")
+	if repository := o.stringValue("repository"); strings.HasPrefix(repository, "oci://") {
+		args[2] = strings.TrimSuffix(repository, "/") + "/" + o.stringValue("chart")
 	}
 	for flag, argument := range map[string]string{
 		"--create-namespace": "create_namespace", "--skip-crds": "skip_crds", "--atomic": "atomic", "--wait": "wait", "--wait-for-jobs": "wait_for_jobs", "--dependency-update": "dependency_update",
 	} {
-		if o.flag(argument) && !(argument == "create_namespace" && command == "upgrade") {
+		if o.boolValue(argument) && !(argument == "create_namespace" && command == "upgrade") {
 			args = append(args, flag)
 		}
 	}
@@ -100,7 +100,7 @@ func (c *charts) install(ctx context.Context, o object, command string) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	for i, values := range o.texts("values") {
+	for i, values := range o.stringValues("values") {
 		name := filepath.Join(dir, strconv.Itoa(i)+".yaml")
 		if err := os.WriteFile(name, []byte(values), 0o600); err != nil {
 			return err
@@ -109,13 +109,13 @@ func (c *charts) install(ctx context.Context, o object, command string) error {
 	}
 	_, failed := c.run(ctx, args...)
 	if failed == nil || readRelease(ctx, c, o) == nil {
-		o["id"] = o.text("name")
+		o["id"] = o.stringValue("name")
 	}
 	return failed
 }
 
 func readRelease(ctx context.Context, c *charts, o object) error {
-	out, err := c.run(ctx, "status", o.text("name"), "--namespace", o.text("namespace"), "--output", "json")
+	out, err := c.run(ctx, "status", o.stringValue("name"), "--namespace", o.stringValue("namespace"), "--output", "json")
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func readRelease(ctx context.Context, c *charts, o object) error {
 	if err := json.Unmarshal(out, &found); err != nil {
 		return err
 	}
-	out, err = c.run(ctx, "get", "metadata", o.text("name"), "--namespace", o.text("namespace"), "--output", "json")
+	out, err = c.run(ctx, "get", "metadata", o.stringValue("name"), "--namespace", o.stringValue("namespace"), "--output", "json")
 	if err != nil {
 		return err
 	}
@@ -164,27 +164,27 @@ func (c *charts) run(ctx context.Context, args ...string) ([]byte, error) {
 
 // kubeconfig writes what leads to the cluster of the provider's configuration.
 func (c *charts) kubeconfig(dir string) (string, error) {
-	if path := c.cluster.text("config_path"); path != "" {
+	if path := c.cluster.stringValue("config_path"); path != "" {
 		return path, nil
 	}
-	if c.cluster.text("host") == "" {
+	if c.cluster.stringValue("host") == "" {
 		return "", errors.New("the provider does not know the cluster yet: set host in kubernetes")
 	}
 	base := filepath.Join(dir, "kubeconfig")
-	files := map[string]string{"ca": c.cluster.text("cluster_ca_certificate"), "cert": c.cluster.text("client_certificate"), "key": c.cluster.text("client_key")}
+	files := map[string]string{"ca": c.cluster.stringValue("cluster_ca_certificate"), "cert": c.cluster.stringValue("client_certificate"), "key": c.cluster.stringValue("client_key")}
 	for name, content := range files {
 		if err := os.WriteFile(base+"."+name, []byte(content), 0o600); err != nil {
 			return "", err
 		}
 	}
 	type object = map[string]any
-	user := object{"token": c.cluster.text("token")}
+	user := object{"token": c.cluster.stringValue("token")}
 	if files["cert"] != "" {
 		user = object{"client-certificate": base + ".cert", "client-key": base + ".key"}
 	}
 	text, err := json.Marshal(object{
 		"apiVersion": "v1", "kind": "Config", "current-context": "it",
-		"clusters": []object{{"name": "it", "cluster": object{"server": c.cluster.text("host"), "certificate-authority": base + ".ca"}}},
+		"clusters": []object{{"name": "it", "cluster": object{"server": c.cluster.stringValue("host"), "certificate-authority": base + ".ca"}}},
 		"users":    []object{{"name": "it", "user": user}},
 		"contexts": []object{{"name": "it", "context": object{"cluster": "it", "user": "it"}}},
 	})

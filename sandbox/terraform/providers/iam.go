@@ -23,18 +23,18 @@ func iamTagParts(t types.Tag) (key, value *string) { return t.Key, t.Value }
 
 // nameOf is the name that the user chose, or one with the prefix that the user chose.
 func nameOf(o object) string {
-	if name := o.text("name"); name != "" {
+	if name := o.stringValue("name"); name != "" {
 		return name
 	}
-	prefix := o.text("name_prefix")
+	prefix := o.stringValue("name_prefix")
 	if prefix == "" {
 		prefix = "terraform-"
 	}
 	return prefix + time.Now().UTC().Format("20060102150405") + "00000001"
 }
 
-// decoded is a policy document as IAM returns it.
-func decoded(document *string) string {
+// decodeDocument is a policy document as IAM returns it.
+func decodeDocument(document *string) string {
 	text, err := url.QueryUnescape(aws.ToString(document))
 	if err != nil {
 		return aws.ToString(document)
@@ -46,14 +46,14 @@ func roleKind() kind[*cloud] {
 	return kind[*cloud]{
 		name: "aws_iam_role",
 		fields: map[string]field{
-			"name": fixed(either(text)), "name_prefix": fixed(either(text)), "path": fixed(usually("/")), "description": optional(text),
-			"assume_role_policy": document(required(text)), "max_session_duration": usually(int64(3600)), "force_detach_policies": usually(false),
-			"permissions_boundary": optional(text), "arn": computed(text), "unique_id": computed(text), "create_date": computed(text),
+			"name": forcingReplacement(optionalComputed(text)), "name_prefix": forcingReplacement(optionalComputed(text)), "path": forcingReplacement(withDefault("/")), "description": optionalField(text),
+			"assume_role_policy": jsonField(requiredField(text)), "max_session_duration": withDefault(int64(3600)), "force_detach_policies": withDefault(false),
+			"permissions_boundary": optionalField(text), "arn": computedField(text), "unique_id": computedField(text), "create_date": computedField(text),
 		},
 		create: func(ctx context.Context, c *cloud, o object) error {
 			out, err := c.iam.CreateRole(ctx, &iam.CreateRoleInput{
-				RoleName: aws.String(nameOf(o)), Path: o.pointer("path"), Description: o.pointer("description"), AssumeRolePolicyDocument: o.pointer("assume_role_policy"),
-				MaxSessionDuration: o.number32("max_session_duration"), PermissionsBoundary: o.pointer("permissions_boundary"), Tags: tagList(o.textMap("tags_all"), iamTag),
+				RoleName: aws.String(nameOf(o)), Path: o.stringPointer("path"), Description: o.stringPointer("description"), AssumeRolePolicyDocument: o.stringPointer("assume_role_policy"),
+				MaxSessionDuration: o.number32("max_session_duration"), PermissionsBoundary: o.stringPointer("permissions_boundary"), Tags: tagList(o.textMap("tags_all"), iamTag),
 			})
 			if err == nil {
 				o["id"] = aws.ToString(out.Role.RoleName)
@@ -61,52 +61,52 @@ func roleKind() kind[*cloud] {
 			return err
 		},
 		read: func(ctx context.Context, c *cloud, o object) error {
-			out, err := c.iam.GetRole(ctx, &iam.GetRoleInput{RoleName: o.pointer("id")})
+			out, err := c.iam.GetRole(ctx, &iam.GetRoleInput{RoleName: o.stringPointer("id")})
 			if err != nil {
-				return gone(err)
+				return toErrGone(err)
 			}
 			r := out.Role
 			o["name"], o["path"], o["description"], o["arn"], o["unique_id"] = r.RoleName, r.Path, r.Description, r.Arn, r.RoleId
-			o["assume_role_policy"], o["max_session_duration"], o["create_date"] = decoded(r.AssumeRolePolicyDocument), r.MaxSessionDuration, r.CreateDate.Format(time.RFC3339)
+			o["assume_role_policy"], o["max_session_duration"], o["create_date"] = decodeDocument(r.AssumeRolePolicyDocument), r.MaxSessionDuration, r.CreateDate.Format(time.RFC3339)
 			o["tags_all"] = userTags(r.Tags, iamTagParts)
 			return nil
 		},
 		update: func(ctx context.Context, c *cloud, was, o object) error {
-			if changed(was, o, "assume_role_policy") {
-				if _, err := c.iam.UpdateAssumeRolePolicy(ctx, &iam.UpdateAssumeRolePolicyInput{RoleName: o.pointer("id"), PolicyDocument: o.pointer("assume_role_policy")}); err != nil {
+			if anyChanged(was, o, "assume_role_policy") {
+				if _, err := c.iam.UpdateAssumeRolePolicy(ctx, &iam.UpdateAssumeRolePolicyInput{RoleName: o.stringPointer("id"), PolicyDocument: o.stringPointer("assume_role_policy")}); err != nil {
 					return err
 				}
 			}
-			if !changed(was, o, "description", "max_session_duration") {
+			if !anyChanged(was, o, "description", "max_session_duration") {
 				return nil
 			}
-			return second(c.iam.UpdateRole(ctx, &iam.UpdateRoleInput{
-				RoleName: o.pointer("id"), Description: aws.String(o.text("description")), MaxSessionDuration: o.number32("max_session_duration"),
+			return errorOf(c.iam.UpdateRole(ctx, &iam.UpdateRoleInput{
+				RoleName: o.stringPointer("id"), Description: aws.String(o.stringValue("description")), MaxSessionDuration: o.number32("max_session_duration"),
 			}))
 		},
 		remove: removeRole,
 		tag: func(ctx context.Context, c *cloud, o object, set map[string]string) error {
-			return second(c.iam.TagRole(ctx, &iam.TagRoleInput{RoleName: o.pointer("id"), Tags: tagList(set, iamTag)}))
+			return errorOf(c.iam.TagRole(ctx, &iam.TagRoleInput{RoleName: o.stringPointer("id"), Tags: tagList(set, iamTag)}))
 		},
 		untag: func(ctx context.Context, c *cloud, o object, keys []string) error {
-			return second(c.iam.UntagRole(ctx, &iam.UntagRoleInput{RoleName: o.pointer("id"), TagKeys: keys}))
+			return errorOf(c.iam.UntagRole(ctx, &iam.UntagRoleInput{RoleName: o.stringPointer("id"), TagKeys: keys}))
 		},
 	}
 }
 
 // removeRole takes the role out of instance profiles first, and detaches its policies if the user wants that.
 func removeRole(ctx context.Context, c *cloud, o object) error {
-	role := o.pointer("id")
+	role := o.stringPointer("id")
 	profiles, err := c.iam.ListInstanceProfilesForRole(ctx, &iam.ListInstanceProfilesForRoleInput{RoleName: role})
 	if err != nil {
-		return gone(err)
+		return toErrGone(err)
 	}
 	for _, p := range profiles.InstanceProfiles {
 		if _, err := c.iam.RemoveRoleFromInstanceProfile(ctx, &iam.RemoveRoleFromInstanceProfileInput{RoleName: role, InstanceProfileName: p.InstanceProfileName}); err != nil {
 			return err
 		}
 	}
-	if o.flag("force_detach_policies") {
+	if o.boolValue("force_detach_policies") {
 		attached, err := c.iam.ListAttachedRolePolicies(ctx, &iam.ListAttachedRolePoliciesInput{RoleName: role})
 		if err != nil {
 			return err
@@ -117,19 +117,19 @@ func removeRole(ctx context.Context, c *cloud, o object) error {
 			}
 		}
 	}
-	return second(c.iam.DeleteRole(ctx, &iam.DeleteRoleInput{RoleName: role}))
+	return errorOf(c.iam.DeleteRole(ctx, &iam.DeleteRoleInput{RoleName: role}))
 }
 
 func policyKind() kind[*cloud] {
 	return kind[*cloud]{
 		name: "aws_iam_policy",
 		fields: map[string]field{
-			"name": fixed(either(text)), "name_prefix": fixed(either(text)), "path": fixed(usually("/")), "description": fixed(optional(text)),
-			"policy": document(required(text)), "arn": computed(text), "policy_id": computed(text), "attachment_count": {shape: number, changes: true},
+			"name": forcingReplacement(optionalComputed(text)), "name_prefix": forcingReplacement(optionalComputed(text)), "path": forcingReplacement(withDefault("/")), "description": forcingReplacement(optionalField(text)),
+			"policy": jsonField(requiredField(text)), "arn": computedField(text), "policy_id": computedField(text), "attachment_count": {shape: number, changes: true},
 		},
 		create: func(ctx context.Context, c *cloud, o object) error {
 			out, err := c.iam.CreatePolicy(ctx, &iam.CreatePolicyInput{
-				PolicyName: aws.String(nameOf(o)), Path: o.pointer("path"), Description: o.pointer("description"), PolicyDocument: o.pointer("policy"), Tags: tagList(o.textMap("tags_all"), iamTag),
+				PolicyName: aws.String(nameOf(o)), Path: o.stringPointer("path"), Description: o.stringPointer("description"), PolicyDocument: o.stringPointer("policy"), Tags: tagList(o.textMap("tags_all"), iamTag),
 			})
 			if err == nil {
 				o["id"] = aws.ToString(out.Policy.Arn)
@@ -138,54 +138,54 @@ func policyKind() kind[*cloud] {
 		},
 		read: readPolicy,
 		update: func(ctx context.Context, c *cloud, was, o object) error {
-			if !changed(was, o, "policy") {
+			if !anyChanged(was, o, "policy") {
 				return nil
 			}
 			if err := removeOldVersions(ctx, c, o, 4); err != nil { // there may be five
 				return err
 			}
-			return second(c.iam.CreatePolicyVersion(ctx, &iam.CreatePolicyVersionInput{PolicyArn: o.pointer("id"), PolicyDocument: o.pointer("policy"), SetAsDefault: true}))
+			return errorOf(c.iam.CreatePolicyVersion(ctx, &iam.CreatePolicyVersionInput{PolicyArn: o.stringPointer("id"), PolicyDocument: o.stringPointer("policy"), SetAsDefault: true}))
 		},
 		remove: func(ctx context.Context, c *cloud, o object) error {
 			if err := removeOldVersions(ctx, c, o, 1); err != nil {
 				return err
 			}
-			return second(c.iam.DeletePolicy(ctx, &iam.DeletePolicyInput{PolicyArn: o.pointer("id")}))
+			return errorOf(c.iam.DeletePolicy(ctx, &iam.DeletePolicyInput{PolicyArn: o.stringPointer("id")}))
 		},
 		tag: func(ctx context.Context, c *cloud, o object, set map[string]string) error {
-			return second(c.iam.TagPolicy(ctx, &iam.TagPolicyInput{PolicyArn: o.pointer("id"), Tags: tagList(set, iamTag)}))
+			return errorOf(c.iam.TagPolicy(ctx, &iam.TagPolicyInput{PolicyArn: o.stringPointer("id"), Tags: tagList(set, iamTag)}))
 		},
 		untag: func(ctx context.Context, c *cloud, o object, keys []string) error {
-			return second(c.iam.UntagPolicy(ctx, &iam.UntagPolicyInput{PolicyArn: o.pointer("id"), TagKeys: keys}))
+			return errorOf(c.iam.UntagPolicy(ctx, &iam.UntagPolicyInput{PolicyArn: o.stringPointer("id"), TagKeys: keys}))
 		},
 	}
 }
 
 func readPolicy(ctx context.Context, c *cloud, o object) error {
-	out, err := c.iam.GetPolicy(ctx, &iam.GetPolicyInput{PolicyArn: o.pointer("id")})
+	out, err := c.iam.GetPolicy(ctx, &iam.GetPolicyInput{PolicyArn: o.stringPointer("id")})
 	if err != nil {
-		return gone(err)
+		return toErrGone(err)
 	}
 	p := out.Policy
 	version, err := c.iam.GetPolicyVersion(ctx, &iam.GetPolicyVersionInput{PolicyArn: p.Arn, VersionId: p.DefaultVersionId})
 	if err != nil {
-		return gone(err)
+		return toErrGone(err)
 	}
 	o["name"], o["path"], o["description"], o["arn"], o["policy_id"] = p.PolicyName, p.Path, p.Description, p.Arn, p.PolicyId
-	o["attachment_count"], o["policy"], o["tags_all"] = p.AttachmentCount, decoded(version.PolicyVersion.Document), userTags(p.Tags, iamTagParts)
+	o["attachment_count"], o["policy"], o["tags_all"] = p.AttachmentCount, decodeDocument(version.PolicyVersion.Document), userTags(p.Tags, iamTagParts)
 	return nil
 }
 
 // removeOldVersions leaves the default version of a policy, and at most as many as are said with it.
 func removeOldVersions(ctx context.Context, c *cloud, o object, most int) error {
-	out, err := c.iam.ListPolicyVersions(ctx, &iam.ListPolicyVersionsInput{PolicyArn: o.pointer("id")})
+	out, err := c.iam.ListPolicyVersions(ctx, &iam.ListPolicyVersionsInput{PolicyArn: o.stringPointer("id")})
 	if err != nil {
-		return gone(err)
+		return toErrGone(err)
 	}
 	left := len(out.Versions)
 	for i := len(out.Versions) - 1; i >= 0 && left > most; i-- { // the oldest are last
 		if v := out.Versions[i]; !v.IsDefaultVersion {
-			if _, err := c.iam.DeletePolicyVersion(ctx, &iam.DeletePolicyVersionInput{PolicyArn: o.pointer("id"), VersionId: v.VersionId}); err != nil {
+			if _, err := c.iam.DeletePolicyVersion(ctx, &iam.DeletePolicyVersionInput{PolicyArn: o.stringPointer("id"), VersionId: v.VersionId}); err != nil {
 				return err
 			}
 			left--
@@ -197,23 +197,23 @@ func removeOldVersions(ctx context.Context, c *cloud, o object, most int) error 
 func attachmentKind() kind[*cloud] {
 	return kind[*cloud]{
 		name:   "aws_iam_role_policy_attachment",
-		fields: map[string]field{"role": fixed(required(text)), "policy_arn": fixed(required(text))},
+		fields: map[string]field{"role": forcingReplacement(requiredField(text)), "policy_arn": forcingReplacement(requiredField(text))},
 		create: func(ctx context.Context, c *cloud, o object) error {
-			_, err := c.iam.AttachRolePolicy(ctx, &iam.AttachRolePolicyInput{RoleName: o.pointer("role"), PolicyArn: o.pointer("policy_arn")})
+			_, err := c.iam.AttachRolePolicy(ctx, &iam.AttachRolePolicyInput{RoleName: o.stringPointer("role"), PolicyArn: o.stringPointer("policy_arn")})
 			if err == nil {
-				o["id"] = o.text("role") + "/" + o.text("policy_arn")
+				o["id"] = o.stringValue("role") + "/" + o.stringValue("policy_arn")
 			}
 			return err
 		},
 		read: func(ctx context.Context, c *cloud, o object) error {
-			pages := iam.NewListAttachedRolePoliciesPaginator(c.iam, &iam.ListAttachedRolePoliciesInput{RoleName: o.pointer("role")})
+			pages := iam.NewListAttachedRolePoliciesPaginator(c.iam, &iam.ListAttachedRolePoliciesInput{RoleName: o.stringPointer("role")})
 			for pages.HasMorePages() {
 				page, err := pages.NextPage(ctx)
 				if err != nil {
-					return gone(err)
+					return toErrGone(err)
 				}
 				for _, p := range page.AttachedPolicies {
-					if aws.ToString(p.PolicyArn) == o.text("policy_arn") {
+					if aws.ToString(p.PolicyArn) == o.stringValue("policy_arn") {
 						return nil
 					}
 				}
@@ -221,7 +221,7 @@ func attachmentKind() kind[*cloud] {
 			return errGone
 		},
 		remove: func(ctx context.Context, c *cloud, o object) error {
-			return second(c.iam.DetachRolePolicy(ctx, &iam.DetachRolePolicyInput{RoleName: o.pointer("role"), PolicyArn: o.pointer("policy_arn")}))
+			return errorOf(c.iam.DetachRolePolicy(ctx, &iam.DetachRolePolicyInput{RoleName: o.stringPointer("role"), PolicyArn: o.stringPointer("policy_arn")}))
 		},
 	}
 }
@@ -229,29 +229,29 @@ func attachmentKind() kind[*cloud] {
 func rolePolicyKind() kind[*cloud] {
 	put := func(ctx context.Context, c *cloud, o object) error {
 		name := nameOf(o)
-		_, err := c.iam.PutRolePolicy(ctx, &iam.PutRolePolicyInput{RoleName: o.pointer("role"), PolicyName: &name, PolicyDocument: o.pointer("policy")})
+		_, err := c.iam.PutRolePolicy(ctx, &iam.PutRolePolicyInput{RoleName: o.stringPointer("role"), PolicyName: &name, PolicyDocument: o.stringPointer("policy")})
 		if err == nil {
-			o["id"], o["name"] = o.text("role")+":"+name, name
+			o["id"], o["name"] = o.stringValue("role")+":"+name, name
 		}
 		return err
 	}
 	return kind[*cloud]{
 		name: "aws_iam_role_policy",
 		fields: map[string]field{
-			"role": fixed(required(text)), "name": fixed(either(text)), "name_prefix": fixed(either(text)), "policy": document(required(text)),
+			"role": forcingReplacement(requiredField(text)), "name": forcingReplacement(optionalComputed(text)), "name_prefix": forcingReplacement(optionalComputed(text)), "policy": jsonField(requiredField(text)),
 		},
 		create: put,
 		read: func(ctx context.Context, c *cloud, o object) error {
-			out, err := c.iam.GetRolePolicy(ctx, &iam.GetRolePolicyInput{RoleName: o.pointer("role"), PolicyName: o.pointer("name")})
+			out, err := c.iam.GetRolePolicy(ctx, &iam.GetRolePolicyInput{RoleName: o.stringPointer("role"), PolicyName: o.stringPointer("name")})
 			if err != nil {
-				return gone(err)
+				return toErrGone(err)
 			}
-			o["policy"] = decoded(out.PolicyDocument)
+			o["policy"] = decodeDocument(out.PolicyDocument)
 			return nil
 		},
 		update: func(ctx context.Context, c *cloud, _, o object) error { return put(ctx, c, o) },
 		remove: func(ctx context.Context, c *cloud, o object) error {
-			return second(c.iam.DeleteRolePolicy(ctx, &iam.DeleteRolePolicyInput{RoleName: o.pointer("role"), PolicyName: o.pointer("name")}))
+			return errorOf(c.iam.DeleteRolePolicy(ctx, &iam.DeleteRolePolicyInput{RoleName: o.stringPointer("role"), PolicyName: o.stringPointer("name")}))
 		},
 	}
 }
@@ -260,21 +260,21 @@ func profileKind() kind[*cloud] {
 	return kind[*cloud]{
 		name: "aws_iam_instance_profile",
 		fields: map[string]field{
-			"name": fixed(either(text)), "name_prefix": fixed(either(text)), "path": fixed(usually("/")), "role": optional(text),
-			"arn": computed(text), "unique_id": computed(text), "create_date": computed(text),
+			"name": forcingReplacement(optionalComputed(text)), "name_prefix": forcingReplacement(optionalComputed(text)), "path": forcingReplacement(withDefault("/")), "role": optionalField(text),
+			"arn": computedField(text), "unique_id": computedField(text), "create_date": computedField(text),
 		},
 		create: func(ctx context.Context, c *cloud, o object) error {
 			name := nameOf(o)
-			if _, err := c.iam.CreateInstanceProfile(ctx, &iam.CreateInstanceProfileInput{InstanceProfileName: &name, Path: o.pointer("path"), Tags: tagList(o.textMap("tags_all"), iamTag)}); err != nil {
+			if _, err := c.iam.CreateInstanceProfile(ctx, &iam.CreateInstanceProfileInput{InstanceProfileName: &name, Path: o.stringPointer("path"), Tags: tagList(o.textMap("tags_all"), iamTag)}); err != nil {
 				return err
 			}
 			o["id"] = name
-			return setProfileRole(ctx, c, name, "", o.text("role"))
+			return setProfileRole(ctx, c, name, "", o.stringValue("role"))
 		},
 		read: func(ctx context.Context, c *cloud, o object) error {
-			out, err := c.iam.GetInstanceProfile(ctx, &iam.GetInstanceProfileInput{InstanceProfileName: o.pointer("id")})
+			out, err := c.iam.GetInstanceProfile(ctx, &iam.GetInstanceProfileInput{InstanceProfileName: o.stringPointer("id")})
 			if err != nil {
-				return gone(err)
+				return toErrGone(err)
 			}
 			p := out.InstanceProfile
 			o["name"], o["path"], o["arn"], o["unique_id"], o["role"] = p.InstanceProfileName, p.Path, p.Arn, p.InstanceProfileId, nil
@@ -285,19 +285,19 @@ func profileKind() kind[*cloud] {
 			return nil
 		},
 		update: func(ctx context.Context, c *cloud, was, o object) error {
-			return setProfileRole(ctx, c, o.text("id"), was.text("role"), o.text("role"))
+			return setProfileRole(ctx, c, o.stringValue("id"), was.stringValue("role"), o.stringValue("role"))
 		},
 		remove: func(ctx context.Context, c *cloud, o object) error {
-			if err := setProfileRole(ctx, c, o.text("id"), o.text("role"), ""); err != nil {
+			if err := setProfileRole(ctx, c, o.stringValue("id"), o.stringValue("role"), ""); err != nil {
 				return err
 			}
-			return second(c.iam.DeleteInstanceProfile(ctx, &iam.DeleteInstanceProfileInput{InstanceProfileName: o.pointer("id")}))
+			return errorOf(c.iam.DeleteInstanceProfile(ctx, &iam.DeleteInstanceProfileInput{InstanceProfileName: o.stringPointer("id")}))
 		},
 		tag: func(ctx context.Context, c *cloud, o object, set map[string]string) error {
-			return second(c.iam.TagInstanceProfile(ctx, &iam.TagInstanceProfileInput{InstanceProfileName: o.pointer("id"), Tags: tagList(set, iamTag)}))
+			return errorOf(c.iam.TagInstanceProfile(ctx, &iam.TagInstanceProfileInput{InstanceProfileName: o.stringPointer("id"), Tags: tagList(set, iamTag)}))
 		},
 		untag: func(ctx context.Context, c *cloud, o object, keys []string) error {
-			return second(c.iam.UntagInstanceProfile(ctx, &iam.UntagInstanceProfileInput{InstanceProfileName: o.pointer("id"), TagKeys: keys}))
+			return errorOf(c.iam.UntagInstanceProfile(ctx, &iam.UntagInstanceProfileInput{InstanceProfileName: o.stringPointer("id"), TagKeys: keys}))
 		},
 	}
 }
@@ -314,18 +314,18 @@ func setProfileRole(ctx context.Context, c *cloud, profile, was, role string) er
 	if role == "" {
 		return nil
 	}
-	return second(c.iam.AddRoleToInstanceProfile(ctx, &iam.AddRoleToInstanceProfileInput{InstanceProfileName: &profile, RoleName: &role}))
+	return errorOf(c.iam.AddRoleToInstanceProfile(ctx, &iam.AddRoleToInstanceProfileInput{InstanceProfileName: &profile, RoleName: &role}))
 }
 
 func oidcKind() kind[*cloud] {
 	return kind[*cloud]{
 		name: "aws_iam_openid_connect_provider",
 		fields: map[string]field{
-			"url": fixed(required(text)), "client_id_list": required(textSet), "thumbprint_list": either(texts), "arn": computed(text),
+			"url": forcingReplacement(requiredField(text)), "client_id_list": requiredField(textSet), "thumbprint_list": optionalComputed(texts), "arn": computedField(text),
 		},
 		create: func(ctx context.Context, c *cloud, o object) error {
 			out, err := c.iam.CreateOpenIDConnectProvider(ctx, &iam.CreateOpenIDConnectProviderInput{
-				Url: o.pointer("url"), ClientIDList: o.texts("client_id_list"), ThumbprintList: o.texts("thumbprint_list"), Tags: tagList(o.textMap("tags_all"), iamTag),
+				Url: o.stringPointer("url"), ClientIDList: o.stringValues("client_id_list"), ThumbprintList: o.stringValues("thumbprint_list"), Tags: tagList(o.textMap("tags_all"), iamTag),
 			})
 			if err == nil {
 				o["id"] = aws.ToString(out.OpenIDConnectProviderArn)
@@ -333,30 +333,30 @@ func oidcKind() kind[*cloud] {
 			return err
 		},
 		read: func(ctx context.Context, c *cloud, o object) error {
-			out, err := c.iam.GetOpenIDConnectProvider(ctx, &iam.GetOpenIDConnectProviderInput{OpenIDConnectProviderArn: o.pointer("id")})
+			out, err := c.iam.GetOpenIDConnectProvider(ctx, &iam.GetOpenIDConnectProviderInput{OpenIDConnectProviderArn: o.stringPointer("id")})
 			if err != nil {
-				return gone(err)
+				return toErrGone(err)
 			}
-			o["arn"], o["client_id_list"], o["thumbprint_list"], o["tags_all"] = o.text("id"), out.ClientIDList, out.ThumbprintList, userTags(out.Tags, iamTagParts)
-			if found := aws.ToString(out.Url); strings.TrimPrefix(o.text("url"), "https://") != found { // IAM leaves the scheme out
+			o["arn"], o["client_id_list"], o["thumbprint_list"], o["tags_all"] = o.stringValue("id"), out.ClientIDList, out.ThumbprintList, userTags(out.Tags, iamTagParts)
+			if found := aws.ToString(out.Url); strings.TrimPrefix(o.stringValue("url"), "https://") != found { // IAM leaves the scheme out
 				o["url"] = found
 			}
 			return nil
 		},
 		update: func(ctx context.Context, c *cloud, was, o object) error {
-			if !changed(was, o, "thumbprint_list") {
+			if !anyChanged(was, o, "thumbprint_list") {
 				return nil
 			}
-			return second(c.iam.UpdateOpenIDConnectProviderThumbprint(ctx, &iam.UpdateOpenIDConnectProviderThumbprintInput{OpenIDConnectProviderArn: o.pointer("id"), ThumbprintList: o.texts("thumbprint_list")}))
+			return errorOf(c.iam.UpdateOpenIDConnectProviderThumbprint(ctx, &iam.UpdateOpenIDConnectProviderThumbprintInput{OpenIDConnectProviderArn: o.stringPointer("id"), ThumbprintList: o.stringValues("thumbprint_list")}))
 		},
 		remove: func(ctx context.Context, c *cloud, o object) error {
-			return second(c.iam.DeleteOpenIDConnectProvider(ctx, &iam.DeleteOpenIDConnectProviderInput{OpenIDConnectProviderArn: o.pointer("id")}))
+			return errorOf(c.iam.DeleteOpenIDConnectProvider(ctx, &iam.DeleteOpenIDConnectProviderInput{OpenIDConnectProviderArn: o.stringPointer("id")}))
 		},
 		tag: func(ctx context.Context, c *cloud, o object, set map[string]string) error {
-			return second(c.iam.TagOpenIDConnectProvider(ctx, &iam.TagOpenIDConnectProviderInput{OpenIDConnectProviderArn: o.pointer("id"), Tags: tagList(set, iamTag)}))
+			return errorOf(c.iam.TagOpenIDConnectProvider(ctx, &iam.TagOpenIDConnectProviderInput{OpenIDConnectProviderArn: o.stringPointer("id"), Tags: tagList(set, iamTag)}))
 		},
 		untag: func(ctx context.Context, c *cloud, o object, keys []string) error {
-			return second(c.iam.UntagOpenIDConnectProvider(ctx, &iam.UntagOpenIDConnectProviderInput{OpenIDConnectProviderArn: o.pointer("id"), TagKeys: keys}))
+			return errorOf(c.iam.UntagOpenIDConnectProvider(ctx, &iam.UntagOpenIDConnectProviderInput{OpenIDConnectProviderArn: o.stringPointer("id"), TagKeys: keys}))
 		},
 	}
 }
@@ -365,12 +365,12 @@ func linkedRoleKind() kind[*cloud] {
 	return kind[*cloud]{
 		name: "aws_iam_service_linked_role",
 		fields: map[string]field{
-			"aws_service_name": fixed(required(text)), "custom_suffix": fixed(optional(text)), "description": optional(text),
-			"arn": computed(text), "name": computed(text), "path": computed(text), "unique_id": computed(text), "create_date": computed(text),
+			"aws_service_name": forcingReplacement(requiredField(text)), "custom_suffix": forcingReplacement(optionalField(text)), "description": optionalField(text),
+			"arn": computedField(text), "name": computedField(text), "path": computedField(text), "unique_id": computedField(text), "create_date": computedField(text),
 		},
 		create: func(ctx context.Context, c *cloud, o object) error {
 			out, err := c.iam.CreateServiceLinkedRole(ctx, &iam.CreateServiceLinkedRoleInput{
-				AWSServiceName: o.pointer("aws_service_name"), CustomSuffix: o.pointer("custom_suffix"), Description: o.pointer("description"),
+				AWSServiceName: o.stringPointer("aws_service_name"), CustomSuffix: o.stringPointer("custom_suffix"), Description: o.stringPointer("description"),
 			})
 			if err == nil {
 				o["id"], o["name"] = aws.ToString(out.Role.Arn), aws.ToString(out.Role.RoleName)
@@ -378,9 +378,9 @@ func linkedRoleKind() kind[*cloud] {
 			return err
 		},
 		read: func(ctx context.Context, c *cloud, o object) error {
-			out, err := c.iam.GetRole(ctx, &iam.GetRoleInput{RoleName: aws.String(roleNameOf(o.text("id")))})
+			out, err := c.iam.GetRole(ctx, &iam.GetRoleInput{RoleName: aws.String(roleNameOf(o.stringValue("id")))})
 			if err != nil {
-				return gone(err)
+				return toErrGone(err)
 			}
 			r := out.Role
 			o["arn"], o["name"], o["path"], o["unique_id"], o["create_date"] = r.Arn, r.RoleName, r.Path, r.RoleId, r.CreateDate.Format(time.RFC3339)
@@ -391,17 +391,17 @@ func linkedRoleKind() kind[*cloud] {
 			return nil
 		},
 		update: func(ctx context.Context, c *cloud, was, o object) error {
-			if !changed(was, o, "description") {
+			if !anyChanged(was, o, "description") {
 				return nil
 			}
-			return second(c.iam.UpdateRole(ctx, &iam.UpdateRoleInput{RoleName: aws.String(roleNameOf(o.text("id"))), Description: aws.String(o.text("description"))}))
+			return errorOf(c.iam.UpdateRole(ctx, &iam.UpdateRoleInput{RoleName: aws.String(roleNameOf(o.stringValue("id"))), Description: aws.String(o.stringValue("description"))}))
 		},
 		remove: removeLinkedRole,
 		tag: func(ctx context.Context, c *cloud, o object, set map[string]string) error {
-			return second(c.iam.TagRole(ctx, &iam.TagRoleInput{RoleName: aws.String(roleNameOf(o.text("id"))), Tags: tagList(set, iamTag)}))
+			return errorOf(c.iam.TagRole(ctx, &iam.TagRoleInput{RoleName: aws.String(roleNameOf(o.stringValue("id"))), Tags: tagList(set, iamTag)}))
 		},
 		untag: func(ctx context.Context, c *cloud, o object, keys []string) error {
-			return second(c.iam.UntagRole(ctx, &iam.UntagRoleInput{RoleName: aws.String(roleNameOf(o.text("id"))), TagKeys: keys}))
+			return errorOf(c.iam.UntagRole(ctx, &iam.UntagRoleInput{RoleName: aws.String(roleNameOf(o.stringValue("id"))), TagKeys: keys}))
 		},
 	}
 }
@@ -410,14 +410,14 @@ func roleNameOf(arn string) string { return arn[strings.LastIndex(arn, "/")+1:] 
 
 // removeLinkedRole requests the deletion and waits for what the service says.
 func removeLinkedRole(ctx context.Context, c *cloud, o object) error {
-	out, err := c.iam.DeleteServiceLinkedRole(ctx, &iam.DeleteServiceLinkedRoleInput{RoleName: aws.String(roleNameOf(o.text("id")))})
+	out, err := c.iam.DeleteServiceLinkedRole(ctx, &iam.DeleteServiceLinkedRoleInput{RoleName: aws.String(roleNameOf(o.stringValue("id")))})
 	if err != nil {
-		return gone(err)
+		return toErrGone(err)
 	}
-	return until(ctx, func() (bool, error) {
+	return waitUntil(ctx, func() (bool, error) {
 		status, err := c.iam.GetServiceLinkedRoleDeletionStatus(ctx, &iam.GetServiceLinkedRoleDeletionStatusInput{DeletionTaskId: out.DeletionTaskId})
 		if err != nil {
-			return false, gone(err)
+			return false, toErrGone(err)
 		}
 		if status.Status == types.DeletionTaskStatusTypeFailed {
 			return false, failedDeletion(status.Reason)

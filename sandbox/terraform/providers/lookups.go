@@ -17,44 +17,44 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-func lookups() []lookup[*cloud] {
+func allLookups() []lookup[*cloud] {
 	return []lookup[*cloud]{
-		{name: "aws_caller_identity", fields: map[string]field{"account_id": computed(text), "arn": computed(text), "user_id": computed(text)}, find: findCaller},
-		{name: "aws_partition", fields: map[string]field{"partition": computed(text), "dns_suffix": computed(text), "reverse_dns_prefix": computed(text)}, find: findPartition},
-		{name: "aws_region", fields: map[string]field{"region": either(text), "name": either(text), "endpoint": either(text), "description": computed(text)}, find: findRegion},
-		{name: "aws_iam_roles", fields: map[string]field{"name_regex": optional(text), "path_prefix": optional(text), "arns": computed(textSet), "names": computed(textSet)}, find: findRoles},
+		{name: "aws_caller_identity", fields: map[string]field{"account_id": computedField(text), "arn": computedField(text), "user_id": computedField(text)}, find: findCaller},
+		{name: "aws_partition", fields: map[string]field{"partition": computedField(text), "dns_suffix": computedField(text), "reverse_dns_prefix": computedField(text)}, find: findPartition},
+		{name: "aws_region", fields: map[string]field{"region": optionalComputed(text), "name": optionalComputed(text), "endpoint": optionalComputed(text), "description": computedField(text)}, find: findRegion},
+		{name: "aws_iam_roles", fields: map[string]field{"name_regex": optionalField(text), "path_prefix": optionalField(text), "arns": computedField(textSet), "names": computedField(textSet)}, find: findRoles},
 		{
-			name: "aws_eks_cluster", fields: with(clusterFields(), map[string]field{
-				"name": required(text), "role_arn": computed(text), "version": computed(text), "tags": computed(textMap), "vpc_config": structsOf(with(vpcFields(), map[string]field{
-					"subnet_ids": computed(textSet), "security_group_ids": computed(textSet), "public_access_cidrs": computed(textSet), "endpoint_private_access": computed(flag), "endpoint_public_access": computed(flag),
+			name: "aws_eks_cluster", fields: mergeTables(clusterFields(), map[string]field{
+				"name": requiredField(text), "role_arn": computedField(text), "version": computedField(text), "tags": computedField(textMap), "vpc_config": structsOf(mergeTables(vpcFields(), map[string]field{
+					"subnet_ids": computedField(textSet), "security_group_ids": computedField(textSet), "public_access_cidrs": computedField(textSet), "endpoint_private_access": computedField(flag), "endpoint_public_access": computedField(flag),
 				})),
 			}), find: findCluster,
 		},
-		{name: "aws_eks_cluster_auth", fields: map[string]field{"name": required(text), "token": {secret: true}}, find: findToken},
+		{name: "aws_eks_cluster_auth", fields: map[string]field{"name": requiredField(text), "token": {secret: true}}, find: findToken},
 		{
 			name: "aws_ssm_parameter", fields: map[string]field{
-				"name": required(text), "with_decryption": optional(flag), "value": {secret: true}, "insecure_value": computed(text), "type": computed(text), "version": computed(number), "arn": computed(text),
+				"name": requiredField(text), "with_decryption": optionalField(flag), "value": {secret: true}, "insecure_value": computedField(text), "type": computedField(text), "version": computedField(number), "arn": computedField(text),
 			}, find: findParameter,
 		},
-		{name: "aws_subnets", fields: map[string]field{"tags": either(textMap), "ids": computed(texts)}, blocks: filterBlocks(), find: findSubnets},
+		{name: "aws_subnets", fields: map[string]field{"tags": optionalComputed(textMap), "ids": computedField(texts)}, blocks: filterBlocks(), find: findSubnets},
 		{
 			name: "aws_subnet", fields: map[string]field{
-				"vpc_id": either(text), "availability_zone": either(text), "cidr_block": either(text), "arn": computed(text), "tags": either(textMap), "id": either(text),
+				"vpc_id": optionalComputed(text), "availability_zone": optionalComputed(text), "cidr_block": optionalComputed(text), "arn": computedField(text), "tags": optionalComputed(textMap), "id": optionalComputed(text),
 			}, blocks: filterBlocks(), find: findSubnet,
 		},
-		{name: "aws_vpc", fields: map[string]field{"id": either(text), "cidr_block": either(text), "state": either(text), "tags": either(textMap), "arn": computed(text)}, blocks: filterBlocks(), find: findVPC},
+		{name: "aws_vpc", fields: map[string]field{"id": optionalComputed(text), "cidr_block": optionalComputed(text), "state": optionalComputed(text), "tags": optionalComputed(textMap), "arn": computedField(text)}, blocks: filterBlocks(), find: findVPC},
 		policyDocument(),
 	}
 }
 
 func filterBlocks() map[string]block {
-	return map[string]block{"filter": {set: true, fields: map[string]field{"name": required(text), "values": required(textSet)}}}
+	return map[string]block{"filter": {set: true, fields: map[string]field{"name": requiredField(text), "values": requiredField(textSet)}}}
 }
 
 func filtersOf(o object) []ec2types.Filter {
 	var out []ec2types.Filter
-	for _, f := range o.blocks("filter") {
-		out = append(out, filter(f.text("name"), f.texts("values")...))
+	for _, f := range o.blockValues("filter") {
+		out = append(out, filter(f.stringValue("name"), f.stringValues("values")...))
 	}
 	for key, value := range o.textMap("tags") {
 		out = append(out, filter("tag:"+key, value))
@@ -88,12 +88,12 @@ func findRegion(_ context.Context, c *cloud, o object) error {
 }
 
 func findRoles(ctx context.Context, c *cloud, o object) error {
-	wanted, err := regexp.Compile(o.text("name_regex"))
+	wanted, err := regexp.Compile(o.stringValue("name_regex"))
 	if err != nil {
 		return err
 	}
 	arns, names := []string{}, []string{}
-	pages := iam.NewListRolesPaginator(c.iam, &iam.ListRolesInput{PathPrefix: o.pointer("path_prefix")})
+	pages := iam.NewListRolesPaginator(c.iam, &iam.ListRolesInput{PathPrefix: o.stringPointer("path_prefix")})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
@@ -110,7 +110,7 @@ func findRoles(ctx context.Context, c *cloud, o object) error {
 }
 
 func findCluster(ctx context.Context, c *cloud, o object) error {
-	if err := readCluster(ctx, c, o, o.text("name")); err != nil {
+	if err := readCluster(ctx, c, o, o.stringValue("name")); err != nil {
 		return err
 	}
 	o["id"], o["tags"] = o["name"], o["tags_all"]
@@ -125,18 +125,18 @@ func findToken(ctx context.Context, c *cloud, o object) error {
 	signed, err := sts.NewPresignClient(c.sts).PresignGetCallerIdentity(ctx, &sts.GetCallerIdentityInput{}, func(p *sts.PresignOptions) {
 		p.ClientOptions = append(p.ClientOptions, func(options *sts.Options) {
 			options.APIOptions = append(options.APIOptions,
-				smithyhttp.SetHeaderValue("x-k8s-aws-id", o.text("name")), smithyhttp.SetHeaderValue("X-Amz-Expires", tokenLifetime))
+				smithyhttp.SetHeaderValue("x-k8s-aws-id", o.stringValue("name")), smithyhttp.SetHeaderValue("X-Amz-Expires", tokenLifetime))
 		})
 	})
 	if err != nil {
 		return err
 	}
-	o["id"], o["token"] = o.text("name"), "k8s-aws-v1."+base64.RawURLEncoding.EncodeToString([]byte(signed.URL))
+	o["id"], o["token"] = o.stringValue("name"), "k8s-aws-v1."+base64.RawURLEncoding.EncodeToString([]byte(signed.URL))
 	return nil
 }
 
 func findParameter(ctx context.Context, c *cloud, o object) error {
-	out, err := c.ssm.GetParameter(ctx, &ssm.GetParameterInput{Name: o.pointer("name"), WithDecryption: aws.Bool(true)})
+	out, err := c.ssm.GetParameter(ctx, &ssm.GetParameterInput{Name: o.stringPointer("name"), WithDecryption: aws.Bool(true)})
 	if err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func findParameter(ctx context.Context, c *cloud, o object) error {
 
 func describeSubnets(ctx context.Context, c *cloud, o object) ([]ec2types.Subnet, error) {
 	in := &ec2.DescribeSubnetsInput{Filters: filtersOf(o)}
-	if id := o.text("id"); id != "" {
+	if id := o.stringValue("id"); id != "" {
 		in.SubnetIds = []string{id}
 	}
 	out, err := c.ec2.DescribeSubnets(ctx, in)
@@ -190,7 +190,7 @@ func findSubnet(ctx context.Context, c *cloud, o object) error {
 
 func findVPC(ctx context.Context, c *cloud, o object) error {
 	in := &ec2.DescribeVpcsInput{Filters: filtersOf(o)}
-	if id := o.text("id"); id != "" {
+	if id := o.stringValue("id"); id != "" {
 		in.VpcIds = []string{id}
 	}
 	out, err := c.ec2.DescribeVpcs(ctx, in)

@@ -10,17 +10,17 @@ import (
 
 // policyDocument writes a policy document from blocks.
 func policyDocument() lookup[*cloud] {
-	principals := block{set: true, fields: map[string]field{"type": required(text), "identifiers": required(textSet)}}
+	principals := block{set: true, fields: map[string]field{"type": requiredField(text), "identifiers": requiredField(textSet)}}
 	return lookup[*cloud]{
 		name:   "aws_iam_policy_document",
-		fields: map[string]field{"policy_id": optional(text), "version": either(text), "json": computed(text), "minified_json": computed(text)},
+		fields: map[string]field{"policy_id": optionalField(text), "version": optionalComputed(text), "json": computedField(text), "minified_json": computedField(text)},
 		blocks: map[string]block{"statement": {
 			fields: map[string]field{
-				"sid": optional(text), "effect": optional(text), "actions": optional(textSet), "not_actions": optional(textSet), "resources": optional(textSet), "not_resources": optional(textSet),
+				"sid": optionalField(text), "effect": optionalField(text), "actions": optionalField(textSet), "not_actions": optionalField(textSet), "resources": optionalField(textSet), "not_resources": optionalField(textSet),
 			},
 			blocks: map[string]block{
 				"principals": principals, "not_principals": principals,
-				"condition": {set: true, fields: map[string]field{"test": required(text), "variable": required(text), "values": required(texts)}},
+				"condition": {set: true, fields: map[string]field{"test": requiredField(text), "variable": requiredField(text), "values": requiredField(texts)}},
 			},
 		}},
 		find: findDocument,
@@ -48,16 +48,16 @@ func findDocument(_ context.Context, _ *cloud, o object) error {
 		Version   string
 		ID        string `json:"Id,omitempty"`
 		Statement []statement
-	}{Version: o.text("version"), ID: o.text("policy_id")}
-	for _, s := range o.blocks("statement") {
-		effect := s.text("effect")
+	}{Version: o.stringValue("version"), ID: o.stringValue("policy_id")}
+	for _, s := range o.blockValues("statement") {
+		effect := s.stringValue("effect")
 		if effect == "" {
 			effect = "Allow"
 		}
 		out.Statement = append(out.Statement, statement{
-			Sid: s.text("sid"), Effect: effect, Action: oneOrMany(s.texts("actions")), NotAction: oneOrMany(s.texts("not_actions")),
-			Resource: oneOrMany(s.texts("resources")), NotResource: oneOrMany(s.texts("not_resources")),
-			Principal: principalsOf(s.blocks("principals")), NotPrincipal: principalsOf(s.blocks("not_principals")), Condition: conditionsOf(s.blocks("condition")),
+			Sid: s.stringValue("sid"), Effect: effect, Action: oneOrMany(s.stringValues("actions")), NotAction: oneOrMany(s.stringValues("not_actions")),
+			Resource: oneOrMany(s.stringValues("resources")), NotResource: oneOrMany(s.stringValues("not_resources")),
+			Principal: principalsOf(s.blockValues("principals")), NotPrincipal: principalsOf(s.blockValues("not_principals")), Condition: conditionsOf(s.blockValues("condition")),
 		})
 	}
 	pretty, err := json.MarshalIndent(out, "", "  ")
@@ -88,7 +88,7 @@ func oneOrMany(list []string) any {
 func principalsOf(blocks []object) any {
 	out := map[string]any{}
 	for _, b := range blocks {
-		out[b.text("type")] = oneOrMany(b.texts("identifiers"))
+		out[b.stringValue("type")] = oneOrMany(b.stringValues("identifiers"))
 	}
 	if len(out) == 0 {
 		return nil
@@ -102,12 +102,12 @@ func principalsOf(blocks []object) any {
 func conditionsOf(blocks []object) map[string]any {
 	out := map[string]any{}
 	for _, b := range blocks {
-		test, _ := out[b.text("test")].(map[string]any)
+		test, _ := out[b.stringValue("test")].(map[string]any)
 		if test == nil {
 			test = map[string]any{}
-			out[b.text("test")] = test
+			out[b.stringValue("test")] = test
 		}
-		test[b.text("variable")] = oneOrMany(b.texts("values"))
+		test[b.stringValue("variable")] = oneOrMany(b.stringValues("values"))
 	}
 	return out
 }

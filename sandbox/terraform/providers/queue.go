@@ -29,9 +29,9 @@ func queueAttributes() map[string]string {
 
 func queueKind() kind[*cloud] {
 	fields := map[string]field{
-		"name": fixed(either(text)), "name_prefix": fixed(either(text)), "message_retention_seconds": usually(int64(345600)), "visibility_timeout_seconds": usually(int64(30)),
-		"receive_wait_time_seconds": usually(int64(0)), "delay_seconds": usually(int64(0)), "max_message_size": either(number), "sqs_managed_sse_enabled": either(flag),
-		"kms_master_key_id": optional(text), "kms_data_key_reuse_period_seconds": either(number), "policy": document(either(text)), "arn": computed(text), "url": computed(text),
+		"name": forcingReplacement(optionalComputed(text)), "name_prefix": forcingReplacement(optionalComputed(text)), "message_retention_seconds": withDefault(int64(345600)), "visibility_timeout_seconds": withDefault(int64(30)),
+		"receive_wait_time_seconds": withDefault(int64(0)), "delay_seconds": withDefault(int64(0)), "max_message_size": optionalComputed(number), "sqs_managed_sse_enabled": optionalComputed(flag),
+		"kms_master_key_id": optionalField(text), "kms_data_key_reuse_period_seconds": optionalComputed(number), "policy": jsonField(optionalComputed(text)), "arn": computedField(text), "url": computedField(text),
 	}
 	return kind[*cloud]{
 		name: "aws_sqs_queue", fields: fields,
@@ -48,16 +48,16 @@ func queueKind() kind[*cloud] {
 			if len(given) == 0 {
 				return nil
 			}
-			return second(c.sqs.SetQueueAttributes(ctx, &sqs.SetQueueAttributesInput{QueueUrl: o.pointer("id"), Attributes: given}))
+			return errorOf(c.sqs.SetQueueAttributes(ctx, &sqs.SetQueueAttributesInput{QueueUrl: o.stringPointer("id"), Attributes: given}))
 		},
 		remove: func(ctx context.Context, c *cloud, o object) error {
-			return second(c.sqs.DeleteQueue(ctx, &sqs.DeleteQueueInput{QueueUrl: o.pointer("id")}))
+			return errorOf(c.sqs.DeleteQueue(ctx, &sqs.DeleteQueueInput{QueueUrl: o.stringPointer("id")}))
 		},
 		tag: func(ctx context.Context, c *cloud, o object, set map[string]string) error {
-			return second(c.sqs.TagQueue(ctx, &sqs.TagQueueInput{QueueUrl: o.pointer("id"), Tags: set}))
+			return errorOf(c.sqs.TagQueue(ctx, &sqs.TagQueueInput{QueueUrl: o.stringPointer("id"), Tags: set}))
 		},
 		untag: func(ctx context.Context, c *cloud, o object, keys []string) error {
-			return second(c.sqs.UntagQueue(ctx, &sqs.UntagQueueInput{QueueUrl: o.pointer("id"), TagKeys: keys}))
+			return errorOf(c.sqs.UntagQueue(ctx, &sqs.UntagQueueInput{QueueUrl: o.stringPointer("id"), TagKeys: keys}))
 		},
 	}
 }
@@ -66,7 +66,7 @@ func queueKind() kind[*cloud] {
 func givenAttributes(o, was object) map[string]string {
 	out := map[string]string{}
 	for argument, attribute := range queueAttributes() {
-		if !o.has(argument) && (was == nil || !was.has(argument)) || was != nil && !changed(was, o, argument) {
+		if !o.has(argument) && (was == nil || !was.has(argument)) || was != nil && !anyChanged(was, o, argument) {
 			continue
 		}
 		switch v := o[argument].(type) {
@@ -84,9 +84,9 @@ func givenAttributes(o, was object) map[string]string {
 }
 
 func readQueue(ctx context.Context, c *cloud, o object, fields map[string]field) error {
-	out, err := c.sqs.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: o.pointer("id"), AttributeNames: []sqstypes.QueueAttributeName{sqstypes.QueueAttributeNameAll}})
+	out, err := c.sqs.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: o.stringPointer("id"), AttributeNames: []sqstypes.QueueAttributeName{sqstypes.QueueAttributeNameAll}})
 	if err != nil {
-		return gone(err)
+		return toErrGone(err)
 	}
 	for argument, attribute := range queueAttributes() {
 		value := out.Attributes[attribute]
@@ -100,31 +100,31 @@ func readQueue(ctx context.Context, c *cloud, o object, fields map[string]field)
 			o[argument] = value
 		}
 	}
-	tags, err := c.sqs.ListQueueTags(ctx, &sqs.ListQueueTagsInput{QueueUrl: o.pointer("id")})
+	tags, err := c.sqs.ListQueueTags(ctx, &sqs.ListQueueTagsInput{QueueUrl: o.stringPointer("id")})
 	if err != nil {
-		return gone(err)
+		return toErrGone(err)
 	}
 	arn := out.Attributes["QueueArn"]
-	o["arn"], o["url"], o["name"], o["tags_all"] = arn, o.text("id"), arn[strings.LastIndex(arn, ":")+1:], tags.Tags
+	o["arn"], o["url"], o["name"], o["tags_all"] = arn, o.stringValue("id"), arn[strings.LastIndex(arn, ":")+1:], tags.Tags
 	return nil
 }
 
 func queuePolicyKind() kind[*cloud] {
 	set := func(ctx context.Context, c *cloud, o object, policy string) error {
-		_, err := c.sqs.SetQueueAttributes(ctx, &sqs.SetQueueAttributesInput{QueueUrl: o.pointer("queue_url"), Attributes: map[string]string{"Policy": policy}})
+		_, err := c.sqs.SetQueueAttributes(ctx, &sqs.SetQueueAttributesInput{QueueUrl: o.stringPointer("queue_url"), Attributes: map[string]string{"Policy": policy}})
 		if err == nil {
-			o["id"] = o.text("queue_url")
+			o["id"] = o.stringValue("queue_url")
 		}
-		return gone(err)
+		return toErrGone(err)
 	}
 	return kind[*cloud]{
 		name:   "aws_sqs_queue_policy",
-		fields: map[string]field{"queue_url": fixed(required(text)), "policy": document(required(text))},
-		create: func(ctx context.Context, c *cloud, o object) error { return set(ctx, c, o, o.text("policy")) },
+		fields: map[string]field{"queue_url": forcingReplacement(requiredField(text)), "policy": jsonField(requiredField(text))},
+		create: func(ctx context.Context, c *cloud, o object) error { return set(ctx, c, o, o.stringValue("policy")) },
 		read: func(ctx context.Context, c *cloud, o object) error {
-			out, err := c.sqs.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: o.pointer("queue_url"), AttributeNames: []sqstypes.QueueAttributeName{sqstypes.QueueAttributeNamePolicy}})
+			out, err := c.sqs.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: o.stringPointer("queue_url"), AttributeNames: []sqstypes.QueueAttributeName{sqstypes.QueueAttributeNamePolicy}})
 			if err != nil {
-				return gone(err)
+				return toErrGone(err)
 			}
 			if out.Attributes["Policy"] == "" {
 				return errGone
@@ -132,7 +132,7 @@ func queuePolicyKind() kind[*cloud] {
 			o["policy"] = out.Attributes["Policy"]
 			return nil
 		},
-		update: func(ctx context.Context, c *cloud, _, o object) error { return set(ctx, c, o, o.text("policy")) },
+		update: func(ctx context.Context, c *cloud, _, o object) error { return set(ctx, c, o, o.stringValue("policy")) },
 		remove: func(ctx context.Context, c *cloud, o object) error { return set(ctx, c, o, "") },
 	}
 }
@@ -141,7 +141,7 @@ func ruleKind() kind[*cloud] {
 	put := func(ctx context.Context, c *cloud, o object, tags map[string]string) error {
 		name := nameOf(o)
 		in := &eventbridge.PutRuleInput{
-			Name: &name, Description: o.pointer("description"), EventPattern: o.pointer("event_pattern"), ScheduleExpression: o.pointer("schedule_expression"), State: eventtypes.RuleState(o.text("state")),
+			Name: &name, Description: o.stringPointer("description"), EventPattern: o.stringPointer("event_pattern"), ScheduleExpression: o.stringPointer("schedule_expression"), State: eventtypes.RuleState(o.stringValue("state")),
 		}
 		for _, key := range slices.Sorted(maps.Keys(tags)) {
 			in.Tags = append(in.Tags, eventtypes.Tag{Key: aws.String(key), Value: aws.String(tags[key])})
@@ -155,67 +155,67 @@ func ruleKind() kind[*cloud] {
 	return kind[*cloud]{
 		name: "aws_cloudwatch_event_rule",
 		fields: map[string]field{
-			"name": fixed(either(text)), "name_prefix": fixed(either(text)), "description": optional(text), "event_pattern": document(optional(text)), "schedule_expression": optional(text),
-			"event_bus_name": fixed(usually("default")), "state": usually("ENABLED"), "force_destroy": usually(false), "arn": computed(text),
+			"name": forcingReplacement(optionalComputed(text)), "name_prefix": forcingReplacement(optionalComputed(text)), "description": optionalField(text), "event_pattern": jsonField(optionalField(text)), "schedule_expression": optionalField(text),
+			"event_bus_name": forcingReplacement(withDefault("default")), "state": withDefault("ENABLED"), "force_destroy": withDefault(false), "arn": computedField(text),
 		},
 		create: func(ctx context.Context, c *cloud, o object) error { return put(ctx, c, o, o.textMap("tags_all")) },
 		read: func(ctx context.Context, c *cloud, o object) error {
-			out, err := c.events.DescribeRule(ctx, &eventbridge.DescribeRuleInput{Name: o.pointer("id")})
+			out, err := c.events.DescribeRule(ctx, &eventbridge.DescribeRuleInput{Name: o.stringPointer("id")})
 			if err != nil {
-				return gone(err)
+				return toErrGone(err)
 			}
 			tags, err := c.events.ListTagsForResource(ctx, &eventbridge.ListTagsForResourceInput{ResourceARN: out.Arn})
 			if err != nil {
-				return gone(err)
+				return toErrGone(err)
 			}
 			o["name"], o["arn"], o["description"], o["event_pattern"], o["state"] = out.Name, out.Arn, out.Description, out.EventPattern, string(out.State)
 			o["tags_all"] = userTags(tags.Tags, func(t eventtypes.Tag) (key, value *string) { return t.Key, t.Value })
 			return nil
 		},
 		update: func(ctx context.Context, c *cloud, was, o object) error {
-			if !changed(was, o, "description", "event_pattern", "schedule_expression", "state") {
+			if !anyChanged(was, o, "description", "event_pattern", "schedule_expression", "state") {
 				return nil
 			}
 			return put(ctx, c, o, nil)
 		},
 		remove: func(ctx context.Context, c *cloud, o object) error {
-			return second(c.events.DeleteRule(ctx, &eventbridge.DeleteRuleInput{Name: o.pointer("id")}))
+			return errorOf(c.events.DeleteRule(ctx, &eventbridge.DeleteRuleInput{Name: o.stringPointer("id")}))
 		},
 		tag: func(ctx context.Context, c *cloud, o object, set map[string]string) error {
-			return second(c.events.TagResource(ctx, &eventbridge.TagResourceInput{
-				ResourceARN: o.pointer("arn"), Tags: tagList(set, func(key, value *string) eventtypes.Tag { return eventtypes.Tag{Key: key, Value: value} }),
+			return errorOf(c.events.TagResource(ctx, &eventbridge.TagResourceInput{
+				ResourceARN: o.stringPointer("arn"), Tags: tagList(set, func(key, value *string) eventtypes.Tag { return eventtypes.Tag{Key: key, Value: value} }),
 			}))
 		},
 		untag: func(ctx context.Context, c *cloud, o object, keys []string) error {
-			return second(c.events.UntagResource(ctx, &eventbridge.UntagResourceInput{ResourceARN: o.pointer("arn"), TagKeys: keys}))
+			return errorOf(c.events.UntagResource(ctx, &eventbridge.UntagResourceInput{ResourceARN: o.stringPointer("arn"), TagKeys: keys}))
 		},
 	}
 }
 
 func targetKind() kind[*cloud] {
 	put := func(ctx context.Context, c *cloud, o object) error {
-		if o.text("target_id") == "" {
+		if o.stringValue("target_id") == "" {
 			o["target_id"] = nameOf(object{})
 		}
-		out, err := c.events.PutTargets(ctx, &eventbridge.PutTargetsInput{Rule: o.pointer("rule"), Targets: []eventtypes.Target{{Id: o.pointer("target_id"), Arn: o.pointer("arn")}}})
+		out, err := c.events.PutTargets(ctx, &eventbridge.PutTargetsInput{Rule: o.stringPointer("rule"), Targets: []eventtypes.Target{{Id: o.stringPointer("target_id"), Arn: o.stringPointer("arn")}}})
 		if err == nil && out.FailedEntryCount == 0 {
-			o["id"] = o.text("rule") + "-" + o.text("target_id")
+			o["id"] = o.stringValue("rule") + "-" + o.stringValue("target_id")
 		}
 		return err
 	}
 	return kind[*cloud]{
 		name: "aws_cloudwatch_event_target",
 		fields: map[string]field{
-			"rule": fixed(required(text)), "target_id": fixed(either(text)), "arn": required(text), "event_bus_name": fixed(usually("default")), "force_destroy": usually(false),
+			"rule": forcingReplacement(requiredField(text)), "target_id": forcingReplacement(optionalComputed(text)), "arn": requiredField(text), "event_bus_name": forcingReplacement(withDefault("default")), "force_destroy": withDefault(false),
 		},
 		create: put,
 		read: func(ctx context.Context, c *cloud, o object) error {
-			out, err := c.events.ListTargetsByRule(ctx, &eventbridge.ListTargetsByRuleInput{Rule: o.pointer("rule")})
+			out, err := c.events.ListTargetsByRule(ctx, &eventbridge.ListTargetsByRuleInput{Rule: o.stringPointer("rule")})
 			if err != nil {
-				return gone(err)
+				return toErrGone(err)
 			}
 			for _, t := range out.Targets {
-				if aws.ToString(t.Id) == o.text("target_id") {
+				if aws.ToString(t.Id) == o.stringValue("target_id") {
 					o["arn"] = t.Arn
 					return nil
 				}
@@ -224,7 +224,7 @@ func targetKind() kind[*cloud] {
 		},
 		update: func(ctx context.Context, c *cloud, _, o object) error { return put(ctx, c, o) },
 		remove: func(ctx context.Context, c *cloud, o object) error {
-			return second(c.events.RemoveTargets(ctx, &eventbridge.RemoveTargetsInput{Rule: o.pointer("rule"), Ids: []string{o.text("target_id")}}))
+			return errorOf(c.events.RemoveTargets(ctx, &eventbridge.RemoveTargetsInput{Rule: o.stringPointer("rule"), Ids: []string{o.stringValue("target_id")}}))
 		},
 	}
 }

@@ -42,11 +42,11 @@ type kind[C any] struct {
 
 // tagFields are the arguments about tags.
 func tagFields() map[string]field {
-	return map[string]field{"tags": optional(textMap), "tags_all": {shape: textMap, changes: true}}
+	return map[string]field{"tags": optionalField(textMap), "tags_all": {shape: textMap, changes: true}}
 }
 
-func (k kind[C]) table() map[string]field {
-	all := with(map[string]field{"id": computed(text)}, k.fields)
+func (k kind[C]) fieldTable() map[string]field {
+	all := mergeTables(map[string]field{"id": computedField(text)}, k.fields)
 	if k.tag != nil {
 		maps.Copy(all, tagFields())
 	}
@@ -71,7 +71,7 @@ func (m *managed[C]) Metadata(_ context.Context, _ resource.MetadataRequest, res
 }
 
 func (m *managed[C]) Schema(_ context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
-	resp.Schema = schema.Schema{Attributes: attributes(m.table()), Blocks: nested(m.blocks)}
+	resp.Schema = schema.Schema{Attributes: schemaAttributes(m.fieldTable()), Blocks: schemaBlocks(m.blocks)}
 }
 
 func (m *managed[C]) Configure(_ context.Context, req resource.ConfigureRequest, _ *resource.ConfigureResponse) {
@@ -136,9 +136,9 @@ func (m *managed[C]) Create(ctx context.Context, req resource.CreateRequest, res
 		resp.Diagnostics.AddError("Plan of "+m.name, err.Error())
 		return
 	}
-	o := known(planned)
+	o := withoutUnknown(planned)
 	err = m.create(ctx, m.client, o)
-	if err != nil && o.text("id") == "" {
+	if err != nil && o.stringValue("id") == "" {
 		resp.Diagnostics.AddError("Creating "+m.name, err.Error())
 		return
 	}
@@ -146,7 +146,7 @@ func (m *managed[C]) Create(ctx context.Context, req resource.CreateRequest, res
 		err = m.read(ctx, m.client, o)
 	}
 	if err != nil { // what there is of it is replaced by the next apply
-		resp.Diagnostics.AddError("Creating "+m.name+" "+o.text("id"), err.Error())
+		resp.Diagnostics.AddError("Creating "+m.name+" "+o.stringValue("id"), err.Error())
 	}
 	m.save(planned, o, &resp.State, &resp.Diagnostics)
 }
@@ -163,12 +163,12 @@ func (m *managed[C]) Read(ctx context.Context, req resource.ReadRequest, resp *r
 			resp.State.RemoveResource(ctx)
 			return
 		}
-		resp.Diagnostics.AddError("Reading "+m.name+" "+was.text("id"), err.Error())
+		resp.Diagnostics.AddError("Reading "+m.name+" "+was.stringValue("id"), err.Error())
 		return
 	}
 	m.readTags(o)
-	found, _ := plain(o).(object)
-	m.save(m.settle(was, found), nil, &resp.State, &resp.Diagnostics)
+	found, _ := plainValue(o).(object)
+	m.save(m.keepEquivalent(was, found), nil, &resp.State, &resp.Diagnostics)
 }
 
 // readTags tells the tags of the provider from those of the resource: read gives all as tags_all.
@@ -177,7 +177,7 @@ func (m *managed[C]) readTags(o object) {
 		return
 	}
 	own := object{}
-	all, _ := plain(o["tags_all"]).(object)
+	all, _ := plainValue(o["tags_all"]).(object)
 	for key, value := range all {
 		if m.defaults[key] != value {
 			own[key] = value
@@ -186,25 +186,25 @@ func (m *managed[C]) readTags(o object) {
 	o["tags"] = own
 }
 
-// settle keeps the text of the state where what AWS has means the same.
-func (m *managed[C]) settle(was, found object) object {
+// keepEquivalent keeps the text of the state where what AWS has means the same.
+func (m *managed[C]) keepEquivalent(was, found object) object {
 	out := maps.Clone(found)
-	for name, f := range m.table() {
+	for name, f := range m.fieldTable() {
 		if was[name] == nil && isEmpty(found[name]) && !f.isComputed() {
 			out[name] = nil
 		}
-		if f.json && sameJSON(was.text(name), found.text(name)) {
+		if f.json && sameJSON(was.stringValue(name), found.stringValue(name)) {
 			out[name] = was[name]
 		}
 	}
 	for name, b := range m.blocks {
-		out[name] = b.settle(was.blocks(name), found.blocks(name))
+		out[name] = b.keepEquivalent(was.blockValues(name), found.blockValues(name))
 	}
 	return out
 }
 
-// settle does the same for blocks. Those that the user left out stay out: AWS has its own ideas then.
-func (b block) settle(was, found []object) []any {
+// keepEquivalent does the same for blocks. Those that the user left out stay out: AWS has its own ideas then.
+func (b block) keepEquivalent(was, found []object) []any {
 	out := []any{}
 	if len(was) == 0 && !b.set {
 		return out
@@ -220,9 +220,9 @@ func (b block) settle(was, found []object) []any {
 		for name, inner := range b.blocks {
 			var before []object
 			if i < len(was) {
-				before = was[i].blocks(name)
+				before = was[i].blockValues(name)
 			}
-			kept[name] = inner.settle(before, one.blocks(name))
+			kept[name] = inner.keepEquivalent(before, one.blockValues(name))
 		}
 		out = append(out, kept)
 	}
@@ -246,25 +246,25 @@ func (m *managed[C]) Update(ctx context.Context, req resource.UpdateRequest, res
 		resp.Diagnostics.AddError("State of "+m.name, err.Error())
 		return
 	}
-	o := known(planned)
+	o := withoutUnknown(planned)
 	o["id"] = was["id"]
 	if m.update != nil {
 		err = m.update(ctx, m.client, was, o)
 	}
 	if err == nil && m.tag != nil {
-		err = m.retag(ctx, was, o)
+		err = m.updateTags(ctx, was, o)
 	}
 	if err == nil {
 		err = m.read(ctx, m.client, o)
 	}
 	if err != nil {
-		resp.Diagnostics.AddError("Updating "+m.name+" "+was.text("id"), err.Error())
+		resp.Diagnostics.AddError("Updating "+m.name+" "+was.stringValue("id"), err.Error())
 		return
 	}
 	m.save(planned, o, &resp.State, &resp.Diagnostics)
 }
 
-func (m *managed[C]) retag(ctx context.Context, was, o object) error {
+func (m *managed[C]) updateTags(ctx context.Context, was, o object) error {
 	before, after := was.textMap("tags_all"), o.textMap("tags_all")
 	set, unset := map[string]string{}, []string{}
 	for key, value := range after {
@@ -296,13 +296,13 @@ func (m *managed[C]) Delete(ctx context.Context, req resource.DeleteRequest, res
 		err = m.remove(ctx, m.client, o)
 	}
 	if err != nil && !errors.Is(err, errGone) {
-		resp.Diagnostics.AddError("Deleting "+m.name+" "+o.text("id"), err.Error())
+		resp.Diagnostics.AddError("Deleting "+m.name+" "+o.stringValue("id"), err.Error())
 	}
 }
 
 // save writes the state: what was planned, completed by what was found.
 func (m *managed[C]) save(planned, found object, state *tfsdk.State, problems *diag.Diagnostics) {
-	merged := complete(planned, plain(found))
+	merged := fillUnknown(planned, plainValue(found))
 	raw, err := toProtocol(state.Schema.Type().TerraformType(context.Background()), merged)
 	if err != nil {
 		problems.AddError("State of "+m.name, err.Error())
@@ -324,8 +324,8 @@ func read(raw tftypes.Value) (object, error) {
 	return o, nil
 }
 
-// known is a copy without what is not known yet.
-func known(o object) object {
+// withoutUnknown is a copy without what is not known yet.
+func withoutUnknown(o object) object {
 	out := object{}
 	for key, v := range o {
 		out[key] = knownValue(v)
@@ -338,7 +338,7 @@ func knownValue(v any) any {
 	case unknown:
 		return nil
 	case object:
-		return known(value)
+		return withoutUnknown(value)
 	case []any:
 		out := []any{}
 		for _, one := range value {
@@ -367,7 +367,7 @@ func (s *source[C]) Metadata(_ context.Context, _ datasource.MetadataRequest, re
 }
 
 func (s *source[C]) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
-	fields := with(map[string]field{"id": computed(text)}, s.fields)
+	fields := mergeTables(map[string]field{"id": computedField(text)}, s.fields)
 	resp.Schema = dataschema.Schema{Attributes: dataAttributes(fields), Blocks: dataBlocks(s.blocks)}
 }
 
@@ -389,7 +389,7 @@ func (s *source[C]) Read(ctx context.Context, req datasource.ReadRequest, resp *
 		resp.Diagnostics.AddError("Reading "+s.name, err.Error())
 		return
 	}
-	raw, err := toProtocol(resp.State.Schema.Type().TerraformType(ctx), plain(o))
+	raw, err := toProtocol(resp.State.Schema.Type().TerraformType(ctx), plainValue(o))
 	if err != nil {
 		resp.Diagnostics.AddError("Result of "+s.name, err.Error())
 		return

@@ -55,15 +55,15 @@ type block struct {
 }
 
 // The kinds of fields that there are most of.
-func required(s shape) field { return field{shape: s, required: true} }
-func optional(s shape) field { return field{shape: s, optional: true} }
-func computed(s shape) field { return field{shape: s} }
+func requiredField(s shape) field { return field{shape: s, required: true} }
+func optionalField(s shape) field { return field{shape: s, optional: true} }
+func computedField(s shape) field { return field{shape: s} }
 
-// either is chosen by the user, or else by AWS.
-func either(s shape) field { return field{shape: s, optional: true, computed: true} }
+// optionalComputed is chosen by the user, or else by AWS.
+func optionalComputed(s shape) field { return field{shape: s, optional: true, computed: true} }
 
-// usually has a default.
-func usually(value any) field {
+// withDefault has a default.
+func withDefault(value any) field {
 	f := field{optional: true, computed: true, usually: value}
 	switch value.(type) {
 	case bool:
@@ -74,11 +74,11 @@ func usually(value any) field {
 	return f
 }
 
-// fixed is a field whose change makes a new resource.
-func fixed(f field) field { f.replace = true; return f }
+// forcingReplacement is a field whose change makes a new resource.
+func forcingReplacement(f field) field { f.replace = true; return f }
 
-// document is a text of JSON.
-func document(f field) field { f.json = true; return f }
+// jsonField is a text of JSON.
+func jsonField(f field) field { f.json = true; return f }
 
 // object is a computed list of objects.
 func structsOf(of map[string]field) field { return field{shape: structs, of: of} }
@@ -115,8 +115,8 @@ func (f field) attrType() attr.Type {
 	panic(fmt.Sprint("no shape ", f.shape))
 }
 
-// modifiers are the rules of a plan for one field: what forces a replacement, and what stays as it is.
-func modifiers[M any](f field, replace, keep func() M) []M {
+// planModifiers are the rules of a plan for one field: what forces a replacement, and what stays as it is.
+func planModifiers[M any](f field, replace, keep func() M) []M {
 	var out []M
 	if f.isComputed() && !f.changes && f.usually == nil {
 		out = append(out, keep())
@@ -127,55 +127,55 @@ func modifiers[M any](f field, replace, keep func() M) []M {
 	return out
 }
 
-func (f field) attribute() schema.Attribute {
+func (f field) schemaAttribute() schema.Attribute {
 	c, o, r := f.isComputed(), f.optional, f.required
 	switch f.shape {
 	case text:
 		return schema.StringAttribute{
 			Required: r, Optional: o, Computed: c, Default: defaultText(f.usually),
-			PlanModifiers: modifiers(f, stringplanmodifier.RequiresReplace, stringplanmodifier.UseStateForUnknown),
+			PlanModifiers: planModifiers(f, stringplanmodifier.RequiresReplace, stringplanmodifier.UseStateForUnknown),
 		}
 	case number:
 		return schema.Int64Attribute{
 			Required: r, Optional: o, Computed: c, Default: defaultNumber(f.usually),
-			PlanModifiers: modifiers(f, int64planmodifier.RequiresReplace, int64planmodifier.UseStateForUnknown),
+			PlanModifiers: planModifiers(f, int64planmodifier.RequiresReplace, int64planmodifier.UseStateForUnknown),
 		}
 	case flag:
 		return schema.BoolAttribute{
 			Required: r, Optional: o, Computed: c, Default: defaultFlag(f.usually),
-			PlanModifiers: modifiers(f, boolplanmodifier.RequiresReplace, boolplanmodifier.UseStateForUnknown),
+			PlanModifiers: planModifiers(f, boolplanmodifier.RequiresReplace, boolplanmodifier.UseStateForUnknown),
 		}
 	case texts, structs:
 		return schema.ListAttribute{
 			Required: r, Optional: o, Computed: c, ElementType: f.elementType(),
-			PlanModifiers: modifiers(f, listplanmodifier.RequiresReplace, listplanmodifier.UseStateForUnknown),
+			PlanModifiers: planModifiers(f, listplanmodifier.RequiresReplace, listplanmodifier.UseStateForUnknown),
 		}
 	case textSet:
 		return schema.SetAttribute{
 			Required: r, Optional: o, Computed: c, ElementType: f.elementType(),
-			PlanModifiers: modifiers(f, setplanmodifier.RequiresReplace, setplanmodifier.UseStateForUnknown),
+			PlanModifiers: planModifiers(f, setplanmodifier.RequiresReplace, setplanmodifier.UseStateForUnknown),
 		}
 	case textMap:
 		return schema.MapAttribute{
 			Required: r, Optional: o, Computed: c, ElementType: f.elementType(),
-			PlanModifiers: modifiers(f, mapplanmodifier.RequiresReplace, mapplanmodifier.UseStateForUnknown),
+			PlanModifiers: planModifiers(f, mapplanmodifier.RequiresReplace, mapplanmodifier.UseStateForUnknown),
 		}
 	}
 	panic(fmt.Sprint("no shape ", f.shape))
 }
 
-func attributes(fields map[string]field) map[string]schema.Attribute {
+func schemaAttributes(fields map[string]field) map[string]schema.Attribute {
 	out := map[string]schema.Attribute{}
 	for name, f := range fields {
-		out[name] = f.attribute()
+		out[name] = f.schemaAttribute()
 	}
 	return out
 }
 
-func nested(blocks map[string]block) map[string]schema.Block {
+func schemaBlocks(blocks map[string]block) map[string]schema.Block {
 	out := map[string]schema.Block{}
 	for name, b := range blocks {
-		inner := schema.NestedBlockObject{Attributes: attributes(b.fields), Blocks: nested(b.blocks)}
+		inner := schema.NestedBlockObject{Attributes: schemaAttributes(b.fields), Blocks: schemaBlocks(b.blocks)}
 		if b.set {
 			s := schema.SetNestedBlock{NestedObject: inner}
 			if b.replace {
@@ -229,8 +229,8 @@ func dataBlocks(blocks map[string]block) map[string]datasource.Block {
 	return out
 }
 
-// with adds fields to a table.
-func with(tables ...map[string]field) map[string]field {
+// mergeTables adds fields to a table.
+func mergeTables(tables ...map[string]field) map[string]field {
 	out := map[string]field{}
 	for _, t := range tables {
 		maps.Copy(out, t)
@@ -244,7 +244,7 @@ func checkBlocks(blocks map[string]block, o object, complain func(name, problem 
 		if _, later := o[name].(unknown); later {
 			continue
 		}
-		given := o.blocks(name)
+		given := o.blockValues(name)
 		if b.required && len(given) == 0 {
 			complain(name, fmt.Sprintf("At least 1 %q block is required.", name))
 		}

@@ -15,11 +15,11 @@ type object map[string]any
 // unknown stands for a value that is known after the apply.
 type unknown struct{}
 
-func (o object) text(name string) string { s, _ := o[name].(string); return s }
+func (o object) stringValue(name string) string { s, _ := o[name].(string); return s }
 
-func (o object) number(name string) int64 { n, _ := o[name].(int64); return n }
+func (o object) intValue(name string) int64 { n, _ := o[name].(int64); return n }
 
-func (o object) flag(name string) bool { b, _ := o[name].(bool); return b }
+func (o object) boolValue(name string) bool { b, _ := o[name].(bool); return b }
 
 // has says whether the user, or a default, gave a value.
 func (o object) has(name string) bool {
@@ -27,8 +27,8 @@ func (o object) has(name string) bool {
 	return o[name] != nil && !later
 }
 
-// pointer is the text, or nil where there is none.
-func (o object) pointer(name string) *string {
+// stringPointer is the text, or nil where there is none.
+func (o object) stringPointer(name string) *string {
 	if s, found := o[name].(string); found {
 		return &s
 	}
@@ -49,8 +49,8 @@ func (o object) flagPointer(name string) *bool {
 	return nil
 }
 
-// texts are the elements of a list or a set.
-func (o object) texts(name string) []string {
+// stringValues are the elements of a list or a set.
+func (o object) stringValues(name string) []string {
 	list, _ := o[name].([]any)
 	var out []string
 	for _, v := range list {
@@ -65,12 +65,12 @@ func (o object) textMap(name string) map[string]string {
 	m, _ := o[name].(object)
 	out := map[string]string{}
 	for key := range m {
-		out[key] = m.text(key)
+		out[key] = m.stringValue(key)
 	}
 	return out
 }
 
-func (o object) blocks(name string) []object {
+func (o object) blockValues(name string) []object {
 	list, _ := o[name].([]any)
 	var out []object
 	for _, v := range list {
@@ -81,9 +81,9 @@ func (o object) blocks(name string) []object {
 	return out
 }
 
-// block is the only one of its name; empty if there is none.
-func (o object) block(name string) object {
-	if list := o.blocks(name); len(list) > 0 {
+// singleBlock is the only one of its name; empty if there is none.
+func (o object) singleBlock(name string) object {
+	if list := o.blockValues(name); len(list) > 0 {
 		return list[0]
 	}
 	return object{}
@@ -140,14 +140,14 @@ func toGo(v tftypes.Value) (any, error) {
 	return out, nil
 }
 
-// plain turns what functions of a kind put in into what toGo makes.
-func plain(v any) any {
+// plainValue turns what functions of a kind put in into what toGo makes.
+func plainValue(v any) any {
 	r := reflect.ValueOf(v)
 	switch {
 	case r.Kind() == reflect.Pointer && r.IsNil():
 		return nil
 	case r.Kind() == reflect.Pointer:
-		return plain(r.Elem().Interface())
+		return plainValue(r.Elem().Interface())
 	case r.CanInt():
 		return r.Int()
 	case r.Kind() == reflect.String:
@@ -155,13 +155,13 @@ func plain(v any) any {
 	case r.Kind() == reflect.Slice:
 		out := []any{}
 		for i := range r.Len() {
-			out = append(out, plain(r.Index(i).Interface()))
+			out = append(out, plainValue(r.Index(i).Interface()))
 		}
 		return out
 	case r.Kind() == reflect.Map:
 		out := object{}
 		for _, key := range r.MapKeys() {
-			out[key.String()] = plain(r.MapIndex(key).Interface())
+			out[key.String()] = plainValue(r.MapIndex(key).Interface())
 		}
 		return out
 	}
@@ -248,9 +248,9 @@ func isEmpty(v any) bool {
 	return false
 }
 
-// complete fills what was planned as unknown with what there is now. What was planned is not changed: a difference is found
+// fillUnknown fills what was planned as unknown with what there is now. What was planned is not changed: a difference is found
 // by the next plan.
-func complete(planned, found any) any {
+func fillUnknown(planned, found any) any {
 	switch p := planned.(type) {
 	case unknown:
 		if _, later := found.(unknown); later {
@@ -261,7 +261,7 @@ func complete(planned, found any) any {
 		f, _ := found.(object)
 		out := object{}
 		for key, value := range p {
-			out[key] = complete(value, f[key])
+			out[key] = fillUnknown(value, f[key])
 		}
 		return out
 	case []any:
@@ -272,7 +272,7 @@ func complete(planned, found any) any {
 			if i < len(f) {
 				other = f[i]
 			}
-			out = append(out, complete(value, other))
+			out = append(out, fillUnknown(value, other))
 		}
 		return out
 	}

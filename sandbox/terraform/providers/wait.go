@@ -18,8 +18,8 @@ const (
 	askFor   = 10 * time.Minute
 )
 
-// until asks until it is done.
-func until(ctx context.Context, done func() (bool, error)) error {
+// waitUntil asks until it is done.
+func waitUntil(ctx context.Context, done func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
 	for {
@@ -36,8 +36,8 @@ func until(ctx context.Context, done func() (bool, error)) error {
 
 // untilGone asks until it does not exist any more.
 func untilGone(ctx context.Context, ask func() error) error {
-	return until(ctx, func() (bool, error) {
-		err := gone(ask())
+	return waitUntil(ctx, func() (bool, error) {
+		err := toErrGone(ask())
 		if errors.Is(err, errGone) {
 			return true, nil
 		}

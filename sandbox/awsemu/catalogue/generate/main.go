@@ -42,7 +42,7 @@ func main() {
 }
 
 func run(ctx context.Context, out io.Writer, table bool) error {
-	dir, version, err := locate(ctx)
+	dir, version, err := locateModule(ctx)
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func run(ctx context.Context, out io.Writer, table bool) error {
 	if err != nil {
 		return err
 	}
-	types, err := project(data)
+	types, err := projectTypes(data)
 	if err != nil {
 		return err
 	}
@@ -61,8 +61,8 @@ func run(ctx context.Context, out io.Writer, table bool) error {
 	return write(out, document{Source: source, Region: region, Types: types})
 }
 
-// locate asks the go command where the pinned module lies.
-func locate(ctx context.Context) (dir, version string, err error) {
+// locateModule asks the go command where the pinned module lies.
+func locateModule(ctx context.Context) (dir, version string, err error) {
 	command := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}\n{{.Version}}", dataModule)
 	command.Stderr = os.Stderr
 	text, err := command.Output()
@@ -76,8 +76,8 @@ func locate(ctx context.Context) (dir, version string, err error) {
 	return dir, version, nil
 }
 
-// project keeps the types that have a Linux price, network limits and zones in the region.
-func project(data []byte) ([]record, error) {
+// projectTypes keeps the types that have a Linux price, network limits and zones in the region.
+func projectTypes(data []byte) ([]record, error) {
 	var all []instance
 	if err := json.Unmarshal(data, &all); err != nil {
 		return nil, fmt.Errorf("read instances: %w", err)
@@ -89,7 +89,7 @@ func project(data []byte) ([]record, error) {
 		if linux.OnDemand == "" || from.VPC.MaxENIs == 0 || len(from.Zones[region]) == 0 {
 			continue
 		}
-		to, err := convert(from, linux)
+		to, err := convertInstance(from, linux)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", from.Name, err)
 		}
@@ -99,7 +99,7 @@ func project(data []byte) ([]record, error) {
 	return types, nil
 }
 
-func convert(from *instance, linux prices) (record, error) {
+func convertInstance(from *instance, linux prices) (record, error) {
 	to := record{
 		Name:       from.Name,
 		VCPU:       from.VCPU,

@@ -12,7 +12,7 @@ import (
 
 func TestProject(t *testing.T) {
 	t.Parallel()
-	got, err := project([]byte(`[
+	got, err := projectTypes([]byte(`[
 		{"instance_type":"z9.large","vCPU":2,"memory":1.7,"arch":["i386","x86_64"],"physical_processor":"Intel Xeon","clock_speed_ghz":"Up to 3.5 GHz",
 		 "generation":"current","ebs_max_bandwidth":4750,"ebs_as_nvme":true,"GPU":2,"GPU_model":"NVIDIA T4","GPU_memory":32,"placement_group_support":true,
 		 "vpc":{"max_enis":3,"ips_per_eni":10},"storage":{"devices":2,"size":75,"nvme_ssd":true},
@@ -49,7 +49,7 @@ func TestProjectRefusesNonsense(t *testing.T) {
 		"on-demand price": {"CLOCK", "1 GHz", "PRICE", "dear", "SPOT", "1"},
 		"spot price":      {"CLOCK", "1 GHz", "PRICE", "1", "SPOT", "cheap"},
 	} {
-		_, err := project([]byte(strings.NewReplacer(values...).Replace(frame)))
+		_, err := projectTypes([]byte(strings.NewReplacer(values...).Replace(frame)))
 		if err == nil || !strings.Contains(err.Error(), "a.b: "+name) {
 			t.Errorf("%s: error %v", name, err)
 		}
@@ -68,7 +68,7 @@ func TestFileIsCurrent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(unpack(t, fresh.Bytes()), unpack(t, file)) {
+	if !bytes.Equal(unpackGzip(t, fresh.Bytes()), unpackGzip(t, file)) {
 		t.Error("types.json.gz is out of date: go run . > ../types.json.gz")
 	}
 }
@@ -99,7 +99,7 @@ func TestNetworkMbps(t *testing.T) {
 	}
 }
 
-func unpack(t *testing.T, data []byte) []byte {
+func unpackGzip(t *testing.T, data []byte) []byte {
 	t.Helper()
 	reader, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {

@@ -21,14 +21,14 @@ func writeTable(out io.Writer, source string, types []record) error {
 	fmt.Fprintln(text, "# Prices are USD an hour; a zone that does not sell the type has none.")
 	fmt.Fprintln(text, "name,arch,vcpu,memoryMiB,maxPods,hypervisor,networkMbps,ebsMbps,nvmeGB,devices,maker,model,deviceMiB,onDemand,a,b,c")
 	for i := range types {
-		if r := &types[i]; listed(r) {
-			fmt.Fprintln(text, strings.Join(row(r), ","))
+		if r := &types[i]; isListed(r) {
+			fmt.Fprintln(text, strings.Join(tableRow(r), ","))
 		}
 	}
 	return text.Flush()
 }
 
-func listed(r *record) bool {
+func isListed(r *record) bool {
 	family, size, _ := strings.Cut(r.Name, ".")
 	unusual := slices.ContainsFunc([]string{"hpc", "u-", "u7"}, func(prefix string) bool { return strings.HasPrefix(family, prefix) })
 	return r.Current && !unusual && !strings.HasPrefix(size, "metal") && strings.ContainsAny(r.Zones, zonesInTable)
@@ -38,7 +38,7 @@ func listed(r *record) bool {
 // alone.
 const mostENIs = 15
 
-func row(r *record) []string {
+func tableRow(r *record) []string {
 	arch, hypervisor := "amd64", "xen"
 	if slices.Contains(r.Arch, "arm64") {
 		arch = "arm64"
@@ -52,19 +52,19 @@ func row(r *record) []string {
 	}
 	cells := []string{
 		r.Name, arch, strconv.Itoa(r.VCPU), strconv.Itoa(r.MemoryMiB), strconv.Itoa(min(r.MaxENIs, mostENIs)*(r.IPv4PerENI-1) + 2), hypervisor,
-		number(r.NetworkMbps), number(r.EBSMbps), number(r.Disks * r.DiskGB),
-		number(r.GPUs), strings.ToLower(maker), strings.ToLower(strings.ReplaceAll(model, " ", "-")), number(r.GPUMiB),
+		formatNumber(r.NetworkMbps), formatNumber(r.EBSMbps), formatNumber(r.Disks * r.DiskGB),
+		formatNumber(r.GPUs), strings.ToLower(maker), strings.ToLower(strings.ReplaceAll(model, " ", "-")), formatNumber(r.GPUMiB),
 		strconv.FormatFloat(r.OnDemand, 'f', -1, 64),
 	}
 	for _, zone := range zonesInTable {
-		cells = append(cells, spot(r, zone))
+		cells = append(cells, spotPriceInZone(r, zone))
 	}
 	return cells
 }
 
-// spot is the price in a zone: empty where the type is not offered, "-" where it is offered on demand only.
+// spotPriceInZone is the price in a zone: empty where the type is not offered, "-" where it is offered on demand only.
 // The source does not say which price is whose, so they are dealt out beginning somewhere in the list.
-func spot(r *record, zone rune) string {
+func spotPriceInZone(r *record, zone rune) string {
 	place := strings.IndexRune(r.Zones, zone)
 	switch {
 	case place < 0:
@@ -76,7 +76,7 @@ func spot(r *record, zone rune) string {
 	return strconv.FormatFloat(math.Round(price*1e4)/1e4, 'f', -1, 64)
 }
 
-func number(n int) string {
+func formatNumber(n int) string {
 	if n == 0 {
 		return ""
 	}
