@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -22,7 +23,12 @@ import (
 // createBuffer is a CapacityBuffer of the test.
 func (f *flow) createBuffer(spec autoscalingv1beta1.CapacityBufferSpec) *autoscalingv1beta1.CapacityBuffer {
 	f.Helper()
-	b := &autoscalingv1beta1.CapacityBuffer{ObjectMeta: metav1.ObjectMeta{Name: "spare", Namespace: f.namespace}, Spec: spec}
+	return f.createNamedBuffer("spare", spec)
+}
+
+func (f *flow) createNamedBuffer(name string, spec autoscalingv1beta1.CapacityBufferSpec) *autoscalingv1beta1.CapacityBuffer {
+	f.Helper()
+	b := &autoscalingv1beta1.CapacityBuffer{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: f.namespace}, Spec: spec}
 	if err := f.kube.Create(f.Context(), b); err != nil {
 		f.Fatal(err)
 	}
@@ -165,6 +171,39 @@ func TestCB_14_ABufferWithoutItsTemplateSaysSo(t *testing.T) {
 		}
 	}
 	f.waitForClaimCount(0)
+}
+
+// CB-01, CB-14: buffers whose target is missing, that ask for nothing, and that belong to another controller have no effect,
+// while the one beside them gets its room. Ours say why, in a condition and an event; the other is left alone.
+func TestCB_14_BadBuffersBesideAGoodOne(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t, disturbsNone)
+	f.pool("", onlyTypes("m5.large"))
+	f.createPodTemplate()
+	ref := &autoscalingv1beta1.LocalObjectRef{Name: "web"}
+	missing := f.createNamedBuffer("missing", autoscalingv1beta1.CapacityBufferSpec{PodTemplateRef: &autoscalingv1beta1.LocalObjectRef{Name: "nowhere"}, Replicas: new(int32(3))})
+	empty := f.createNamedBuffer("empty", autoscalingv1beta1.CapacityBufferSpec{PodTemplateRef: ref, Replicas: new(int32(0))})
+	theirs := f.createNamedBuffer("theirs", autoscalingv1beta1.CapacityBufferSpec{PodTemplateRef: ref, Replicas: new(int32(3)), ProvisioningStrategy: new("example.com/theirs")})
+	good := f.createBuffer(autoscalingv1beta1.CapacityBufferSpec{PodTemplateRef: ref, Replicas: new(int32(1))})
+	f.waitForBufferCondition(missing, "ReadyForProvisioning", metav1.ConditionFalse, "PodTemplateNotFound")
+	f.waitForBufferCondition(empty, "Provisioning", metav1.ConditionFalse, "BufferEmpty")
+	f.ready(1)
+	f.waitForBufferCondition(good, "Provisioning", metav1.ConditionTrue, "FitsExistingCapacity")
+	f.waitUntil(soon, "the buffers have events", func() (bool, string) {
+		list := copyObjects(f.view, func(e *eventsv1.Event) bool {
+			return e.Regarding.Kind == "CapacityBuffer" && e.Regarding.Namespace == f.namespace
+		})
+		says := func(name, text string) bool {
+			return slices.ContainsFunc(list, func(e eventsv1.Event) bool { return e.Regarding.Name == name && strings.Contains(e.Note, text) })
+		}
+		return says("missing", "PodTemplateNotFound") && says("spare", "FitsExistingCapacity") && !says("theirs", ""), sayEvents(list)
+	})
+	if err := f.kube.Get(f.Context(), client.ObjectKeyFromObject(theirs), theirs); err != nil || len(theirs.Status.Conditions) > 0 || theirs.Status.Replicas != nil {
+		t.Errorf("the buffer of another controller has status %+v, %v", theirs.Status, err)
+	}
+	if n := len(f.allInstances()); n != 1 {
+		t.Errorf("%d instances were launched, want 1", n)
+	}
 }
 
 // FM M06, CB-12: a limit that has no room for all: as much as it allows, and the condition says why.

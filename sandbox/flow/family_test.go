@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
@@ -23,9 +24,11 @@ func TestEC_54_FamiliesBesideAL2023(t *testing.T) {
 		system, build          string
 	}{
 		{"bottlerocket@latest", "bottlerocket-aws-k8s-", "[settings.kubernetes]", "linux", ""},
+		{"windows2019@latest", "Windows_Server-2019-English-Core-EKS_Optimized-", "<powershell>", "windows", "10.0.17763"},
 		{"windows2022@latest", "Windows_Server-2022-English-Core-EKS_Optimized-", "<powershell>", "windows", "10.0.20348"},
+		{"windows2025@latest", "Windows_Server-2025-English-Core-EKS_Optimized-", "<powershell>", "windows", "10.0.26100"},
 	} {
-		t.Run(row.system, func(t *testing.T) {
+		t.Run(row.alias, func(t *testing.T) {
 			t.Parallel()
 			f := newFlow(t, disturbsNone)
 			patch(f, f.classNow(), func(c *awsv1.EC2NodeClass) { c.Spec.AMISelectorTerms = []awsv1.AMISelectorTerm{{Alias: row.alias}} })
@@ -67,7 +70,7 @@ func TestEC_54_FamiliesBesideAL2023(t *testing.T) {
 	}
 }
 
-// EC-05, FM F14: the nodes of a class with a placement group are in it. A pod may select a partition; one that spreads its pods over
+// EC-05: the nodes of a class with a placement group are in it. A pod may select a partition; one that spreads its pods over
 // the partitions has a node in each.
 func TestEC_05_PlacementGroups(t *testing.T) {
 	t.Parallel()
@@ -103,5 +106,63 @@ func TestEC_05_PlacementGroups(t *testing.T) {
 	}
 	if len(partitions) != 3 {
 		t.Errorf("the nodes are in partitions %v, want three", partitions)
+	}
+}
+
+// EC-05, FM F14: nodes of a cluster placement group and of a spread one are in their group. A spread group takes seven
+// instances in a zone: the eighth pod that has to run there waits and says so, and runs at once in another zone when it may.
+func TestEC_05_ClusterAndSpreadGroups(t *testing.T) {
+	t.Parallel()
+	for _, strategy := range []string{"cluster", "spread"} {
+		t.Run(strategy, func(t *testing.T) {
+			t.Parallel()
+			f := newFlow(t, disturbsNone)
+			const zone, room = "eu-west-1a", 7
+			id := fmt.Sprintf("pg-%x", f.name)
+			f.callControlAPI(http.MethodPut, "placement-groups", fmt.Sprintf(`[{"id":%q,"name":%q,"strategy":%q}]`, id, f.name, strategy))
+			patch(f, f.classNow(), func(c *awsv1.EC2NodeClass) {
+				c.Spec.PlacementGroupSelector = &awsv1.PlacementGroupSelector{Name: f.name}
+			})
+			f.classReady()
+			n := 2
+			if strategy == "spread" {
+				n = room
+			}
+			f.deploy("inflate", int32(n), onePerNode("inflate"), withNodeSelector(karpv1.LabelNodePool, f.name, corev1.LabelTopologyZone, zone))
+			f.waitForUnschedulable(n)
+			f.pool("", onlyTypes("m5.large"))
+			f.waitForRunningPods("inflate", n)
+			inGroup := func(claims []karpv1.NodeClaim) {
+				t.Helper()
+				for _, c := range claims {
+					var i awsemu.Instance
+					f.decodeLoosely(f.callControlAPI(http.MethodGet, "instances/"+instanceOf(&c), ""), &i)
+					if node := f.nodeOf(&c); i.Placement != id || node.Labels[awsv1.LabelPlacementGroupID] != id || node.Labels[awsv1.LabelPlacementGroupPartition] != "" {
+						t.Errorf("%s is in group %q, its node says %q, want %s", c.Name, i.Placement, node.Labels[awsv1.LabelPlacementGroupID], id)
+					}
+				}
+			}
+			inGroup(f.ready(n))
+			if strategy == "cluster" {
+				return
+			}
+			full := f.deploy("eighth", 1, withRequests("1500m", "2Gi"), withNodeSelector(karpv1.LabelNodePool, f.name, corev1.LabelTopologyZone, zone))
+			f.event("Pod", "eighth", "FailedScheduling", "")
+			patch(f, full, func(d *appsv1.Deployment) {
+				d.Spec.Template.Spec.NodeSelector = map[string]string{karpv1.LabelNodePool: f.name}
+			})
+			f.waitForRunningPods("eighth", 1)
+			next := f.ready(n + 1)
+			inGroup(next)
+			inside := 0
+			for _, c := range next {
+				if c.Labels[corev1.LabelTopologyZone] == zone {
+					inside++
+				}
+			}
+			if inside != room {
+				t.Errorf("%d nodes of the spread group are in %s, want %d", inside, zone, room)
+			}
+		})
 	}
 }

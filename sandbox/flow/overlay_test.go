@@ -3,7 +3,9 @@ package flow_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -94,6 +96,71 @@ func TestOV_11_APriceOverlayDecidesWhatIsBought(t *testing.T) {
 	for _, c := range f.ready(2) {
 		if c.Name != claim.Name && (c.Labels[corev1.LabelInstanceTypeStable] != "m5.large" || c.Annotations[karpv1.AnnotationPriceOverlayApplied] != "") {
 			t.Errorf("without the overlay %s was bought, annotations %v", c.Labels[corev1.LabelInstanceTypeStable], c.Annotations)
+		}
+	}
+}
+
+// OV-11, OV-22: spot prices of an overlay decide too. The launch gives EC2 the order of the overlaid prices, and may not take
+// what is cheaper without the overlay.
+func TestOV_22_SpotFollowsTheOrderOfPrices(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t, disturbsNone)
+	o := f.createOverlay("-cheap", `spec: {price: "0.0001", requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [m5.2xlarge]}, {key: karpenter.sh/capacity-type, operator: In, values: [spot]}]}`)
+	f.waitForOverlayCondition(o, metav1.ConditionTrue, karpv1.ConditionValidationSucceeded)
+	f.pool("", onlyTypes("m5.large", "m5.xlarge", "m5.2xlarge"), onlySpot)
+	f.deploy("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
+	claim := f.ready(1)[0]
+	if claim.Labels[corev1.LabelInstanceTypeStable] != "m5.2xlarge" || claim.Labels[karpv1.LabelCapacityType] != karpv1.CapacityTypeSpot || claim.Annotations[karpv1.AnnotationPriceOverlayApplied] != "true" {
+		t.Errorf("launched %s %s, annotations %v", claim.Labels[karpv1.LabelCapacityType], claim.Labels[corev1.LabelInstanceTypeStable], claim.Annotations)
+	}
+	f.checkPriorities("SpotOptions", "capacity-optimized-prioritized", "m5.2xlarge")
+}
+
+// OV-22, LC-46: the claims of a static pool carry what overlays changed, as others do, and their launch follows the order of
+// the prices.
+func TestOV_22_AStaticPoolFollowsOverlays(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t, disturbsNone)
+	o := f.createOverlay("-cheap", `spec: {price: "0.001", requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [m5.2xlarge]}]}`)
+	f.waitForOverlayCondition(o, metav1.ConditionTrue, karpv1.ConditionValidationSucceeded)
+	f.pool("", onlyTypes("m5.large", "m5.2xlarge"), withReplicas(2, "3"))
+	for _, c := range f.ready(2) {
+		if c.Labels[corev1.LabelInstanceTypeStable] != "m5.2xlarge" || c.Annotations[karpv1.AnnotationPriceOverlayApplied] != "true" || c.Annotations[karpv1.AnnotationCapacityOverlayApplied] != "" {
+			t.Errorf("%s is an %s, annotations %v", c.Name, c.Labels[corev1.LabelInstanceTypeStable], c.Annotations)
+		}
+	}
+	f.checkPriorities("OnDemandOptions", "prioritized", "m5.2xlarge")
+}
+
+// checkPriorities fails unless all fleets of the test have an allocation strategy by priority, and one type has the lowest
+// priority, which EC2 takes first.
+func (f *flow) checkPriorities(options, strategy, first string) {
+	f.Helper()
+	calls := f.fleetCalls()
+	if len(calls) == 0 {
+		f.Error("no fleet was requested")
+	}
+	for _, call := range calls {
+		if got := call.Parameters[options+".AllocationStrategy"]; got != strategy {
+			f.Errorf("a fleet has allocation strategy %q, want %s", got, strategy)
+		}
+		lowest, of := math.Inf(1), ""
+		for name, value := range call.Parameters {
+			override, is := strings.CutSuffix(name, ".Priority")
+			if !is {
+				continue
+			}
+			priority, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				f.Fatal(err)
+			}
+			if priority < lowest {
+				lowest, of = priority, call.Parameters[override+".InstanceType"]
+			}
+		}
+		if of != first {
+			f.Errorf("the first by priority is %q (%v), want %s", of, lowest, first)
 		}
 	}
 }
