@@ -117,8 +117,8 @@ func (c *checks) decays() {
 	}
 }
 
-// spreads checks a plan against the one without a share of spot pools: spreading adds no node, leaves no pod unplaced, and
-// costs little (IR-06).
+// spreads checks a plan against the one without a share of spot pools: spreading leaves no pod unplaced, and costs little,
+// the fee for nodes that are more included (IR-06).
 func (c *checks) spreads(q solve.Problem, plan solve.Plan) {
 	const dearer = 1.03
 	if q.Policy.SpotShare <= 0 || len(plan.Create) == 0 {
@@ -132,7 +132,8 @@ func (c *checks) spreads(q solve.Problem, plan solve.Plan) {
 		}
 		return usd
 	}
-	if len(plan.Create) != len(without.Create) || len(plan.Unplaced) != len(without.Unplaced) || cost(plan.Create) > dearer*cost(without.Create)+rounding {
+	fees := q.Policy.NodeFee * float64(max(0, len(plan.Create)-len(without.Create)))
+	if len(plan.Unplaced) != len(without.Unplaced) || cost(plan.Create)+fees > dearer*cost(without.Create)+rounding {
 		c.w.broken("IR-06", "a plan that spreads has %d nodes for $%.5f an hour and %d pods without place, one that does not %d for $%.5f and %d",
 			len(plan.Create), cost(plan.Create), len(plan.Unplaced), len(without.Create), cost(without.Create), len(without.Unplaced))
 	}
