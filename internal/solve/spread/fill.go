@@ -38,8 +38,8 @@ func (l *loosePods) take(s *spreader, g *group, n *model.NewNode, counts []podCo
 	}
 }
 
-// settle puts loose pods on nodes: one after another, each time what costs least for what its pods are worth.
-func (s *spreader) settle(g *group, l *loosePods, a *attempt, tries *int) bool {
+// placeLoosePods puts loose pods on nodes: one after another, each time what costs least for what its pods are worth.
+func (s *spreader) placeLoosePods(g *group, l *loosePods, a *attempt, tries *int) bool {
 	for l.left > 0 {
 		if a.added > s.most+rounding { // each node adds to it
 			return false
@@ -47,15 +47,15 @@ func (s *spreader) settle(g *group, l *loosePods, a *attempt, tries *int) bool {
 		var o *option
 		var like model.NewNode
 		var f *fill
-		for dear := map[*sale]bool{}; o == nil; {
-			if f = s.next(g, l, dear, tries); f == nil {
+		for tooExpensive := map[*sale]bool{}; o == nil; {
+			if f = s.next(g, l, tooExpensive, tries); f == nil {
 				return false
 			}
 			o, like = s.built(g, f)
-			dear[f.sale] = true
+			tooExpensive[f.sale] = true
 		}
 		// What costs least stays so while there are as many pods and as much room.
-		for again := true; again; again = l.left > 0 && slices.Equal(s.fillUp(g, l, f.at, s.scratch(g, f.t), f.even), f.counts) {
+		for more := true; more; more = l.left > 0 && slices.Equal(s.fillUp(g, l, f.at, s.scratch(g, f.t), f.even), f.counts) {
 			n := like
 			for i, count := range f.counts {
 				n.Pods = append(n.Pods, l.keys[i][:count]...)
@@ -88,8 +88,8 @@ func (f *fill) podCounts(g *group) (out []podCount) {
 	return out
 }
 
-// next finds the node that costs least for what its pods are worth, or nil. dear are left out.
-func (s *spreader) next(g *group, l *loosePods, dear map[*sale]bool, tries *int) *fill {
+// next finds the node that costs least for what its pods are worth, or nil. Those that are too expensive are left out.
+func (s *spreader) next(g *group, l *loosePods, tooExpensive map[*sale]bool, tries *int) *fill {
 	var best *fill
 	ways := []bool{false, true}
 	if len(g.workloads) == 1 {
@@ -100,7 +100,7 @@ func (s *spreader) next(g *group, l *loosePods, dear map[*sale]bool, tries *int)
 		if best != nil && at.ratio > best.ratio {
 			break
 		}
-		if dear[at] {
+		if tooExpensive[at] {
 			continue
 		}
 		for _, even := range ways {

@@ -156,7 +156,7 @@ func (s *spreader) regroup(nodes []model.NewNode, groups []*group, share, keep f
 		a.add(n, s.counts[i], &nodes[i])
 	}
 	for _, g := range groups {
-		if l := loose[g]; l != nil && (!s.settle(g, l, a, tries) || !s.withinLimits(g, nodes, a)) {
+		if l := loose[g]; l != nil && (!s.placeLoosePods(g, l, a, tries) || !s.withinLimits(g, nodes, a)) {
 			return nil
 		}
 	}
