@@ -69,7 +69,7 @@ func (b *builder) devices() {
 		return
 	}
 	if !b.opts.Devices || b.in.template {
-		b.refuse(reason.DevicesUnsupported, at, "the pod", "that is not supported")
+		b.refuse(reason.DevicesUnsupported, at, "the pod", "that is supported with --ignore-dra-requests=false")
 		return
 	}
 	for i := range pod.Spec.ResourceClaims {

@@ -2,6 +2,7 @@ package flow_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -46,6 +47,21 @@ func (f *flow) publishGPU(node *corev1.Node) {
 			}}},
 		},
 	})
+}
+
+// DR-01: with the default settings a pod with a ResourceClaim gets no node and is told why; others get theirs.
+func TestDR_01_PodsWithClaimsAreReported(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t, disturbsNone)
+	f.gpuTemplate()
+	f.pool("", onlyTypes("m5.large", "g4dn.xlarge"))
+	f.deploy("train", 1, withGPU)
+	f.deploy("web", 1)
+	f.waitForRunningPods("web", 1)
+	f.event("Pod", f.pods("train")[0].Name, "FailedScheduling", "--ignore-dra-requests=false")
+	if got := typesOf(f.ready(1)); !slices.Equal(got, []string{"m5.large"}) {
+		t.Errorf("nodes of types %v, want one m5.large, for the pod without claims", got)
+	}
 }
 
 // DR-07, DR-08, FM-M09: pods with claims of a template get a node with a GPU each, launched once; the nodes wait for the

@@ -31,7 +31,7 @@ func (s *State) DevicesOnNode(c *model.Class, n int) (*devices.Offer, *reason.Re
 
 // devicesOff is said of pods whose claims were read although dynamic resource allocation is off, as in a recorded problem.
 func devicesOff() *reason.Reason {
-	return &reason.Reason{Code: reason.DevicesUnsupported, Subject: "spec.resourceClaims", Have: "the pod", Want: "that is not supported"}
+	return &reason.Reason{Code: reason.DevicesUnsupported, Subject: "spec.resourceClaims", Have: "the pod", Want: "that is supported with --ignore-dra-requests=false"}
 }
 
 // UnusableDevices says which claim of a class no node can serve.
