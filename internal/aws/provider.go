@@ -104,7 +104,7 @@ func refusals(class *awsv1.EC2NodeClass, pool *karpv1.NodePool, expressions bool
 	return []reason.Reason{{Code: reason.KubeletRefused, Subject: "spec.template.spec.kubelet", Have: message}}
 }
 
-// Launch launches the instance of a claim, or answers with the one that was launched for it before.
+// Launch launches the instance of a claim, or returns the one that was launched for it before.
 func (p *provider) Launch(ctx context.Context, claim *karpv1.NodeClaim) (cloud.Instance, error) {
 	class, stored, err := p.class(ctx, claim.Spec.NodeClassRef, claim)
 	if err != nil {
@@ -133,12 +133,12 @@ func (p *provider) Launch(ctx context.Context, claim *karpv1.NodeClaim) (cloud.I
 	if err != nil {
 		return cloud.Instance{}, err
 	}
-	sold, err := p.launchedInstance(claim, class, all, lanes, m)
+	instance, err := p.launchedInstance(claim, class, all, lanes, m)
 	if err != nil {
 		return cloud.Instance{}, err
 	}
-	sold.Annotations = p.driftAnnotations(stored)
-	return sold, nil
+	instance.Annotations = p.driftAnnotations(stored)
+	return instance, nil
 }
 
 // withOverlays returns the instance types of a launch as NodeOverlays make them, and the table that their resources are
@@ -160,7 +160,7 @@ func (p *provider) findOrLaunch(ctx context.Context, claim *karpv1.NodeClaim, cl
 	if err != nil || found != nil {
 		return p.machineOfClaim(claim, found, class), err
 	}
-	bought, err := p.launchAndAssign(ctx, launch.Request{Claim: claim, Class: class, Types: all, Lanes: lanes})
+	launched, err := p.launchAndAssign(ctx, launch.Request{Claim: claim, Class: class, Types: all, Lanes: lanes})
 	if errors.Is(err, launch.ErrTokenUsed) {
 		found, lookup := p.adopter.Adopt(ctx, claim, all)
 		if lookup == nil && found != nil {
@@ -173,30 +173,30 @@ func (p *provider) findOrLaunch(ctx context.Context, claim *karpv1.NodeClaim, cl
 		}
 		return machine{}, err
 	}
-	if bought.SpotRoleMissing {
+	if launched.SpotRoleMissing {
 		p.emitSpotRoleMissing(claim)
 	}
-	m := machine(bought)
+	m := machine(launched)
 	p.inventory.Remember(m.inventoryInstance(class, p.tags(class, claim.Labels[karpv1.LabelNodePool])))
 	return m, nil
 }
 
-// launchAndAssign launches and notes whose the instance is. EC2 answers a token that it knows with the instance it
+// launchAndAssign launches and notes whose the instance is. For a token that it knows EC2 returns the instance it
 // launched then; by now that may be another claim's, which found it first after a restart. Then the
 // launch is repeated with another token: two claims never share an instance (G1).
 func (p *provider) launchAndAssign(ctx context.Context, r launch.Request) (launch.Result, error) {
 	for range 3 {
-		bought, err := p.launcher.Launch(ctx, r)
+		launched, err := p.launcher.Launch(ctx, r)
 		if err != nil {
-			return bought, err
+			return launched, err
 		}
-		others, err := directory.Cache{Reader: p.reader}.Claims(ctx, bought.ID)
+		others, err := directory.Cache{Reader: p.reader}.Claims(ctx, launched.ID)
 		if err != nil {
-			return launch.Result{}, &cloud.Error{Op: "find the owner of instance " + bought.ID, Err: err}
+			return launch.Result{}, &cloud.Error{Op: "find the owner of instance " + launched.ID, Err: err}
 		}
 		taken := slices.ContainsFunc(others, func(c karpv1.NodeClaim) bool { return c.UID != r.Claim.UID })
-		if !taken && p.ledger.Assign(r.Claim.UID, bought.ID) {
-			return bought, nil
+		if !taken && p.ledger.Assign(r.Claim.UID, launched.ID) {
+			return launched, nil
 		}
 		p.launcher.UseNewToken(r.Claim.UID)
 	}
@@ -281,8 +281,8 @@ func wantsEFA(claim *karpv1.NodeClaim, class *awsv1.EC2NodeClass) bool {
 	return asked || slices.ContainsFunc(class.Spec.NetworkInterfaces, func(n awsv1.NetworkInterface) bool { return n.InterfaceType == "efa-only" })
 }
 
-// Find returns an instance that exists; NotFound once it is gone. Who asks wants to know whether a node
-// that does not answer is still there, so the cache is not enough (FM L15).
+// Find returns an instance that exists; NotFound once it is gone. The caller wants to know whether a node
+// that does not respond is still there, so the cache is not enough (FM L15).
 func (p *provider) Find(ctx context.Context, id cloud.ID) (cloud.Instance, error) {
 	instance, err := instanceOf(id)
 	if err != nil {
@@ -333,7 +333,7 @@ func (p *provider) Drift(ctx context.Context, claim *karpv1.NodeClaim) (reason.R
 	return p.drifted(ctx, class, claim)
 }
 
-// instanceOf reads a provider id. One of another cloud cannot be asked about; that is no "not found".
+// instanceOf reads a provider id. One of another cloud cannot be looked up; that is no "not found".
 func instanceOf(id cloud.ID) (string, error) {
 	if instance := inventory.InstanceID(string(id)); instance != "" {
 		return instance, nil
@@ -341,9 +341,9 @@ func instanceOf(id cloud.ID) (string, error) {
 	return "", &cloud.Error{Kind: cloud.Invalid, Op: "read provider id", Message: fmt.Sprintf("%q is not the id of an EC2 instance, such as aws:///us-east-1a/i-0abc", id)}
 }
 
-// class returns a node class in its effective form, and as it is stored, which is what is hashed. Who
-// asks is told if it does not exist.
-func (p *provider) class(ctx context.Context, ref karpv1.NodeClassReference, asks client.Object) (effective, stored *awsv1.EC2NodeClass, err error) {
+// class returns a node class in its effective form, and as it is stored, which is what is hashed. An
+// event on owner reports that it does not exist.
+func (p *provider) class(ctx context.Context, ref karpv1.NodeClassReference, owner client.Object) (effective, stored *awsv1.EC2NodeClass, err error) {
 	const op = "resolve node class"
 	if ref.Group != awsv1.Group || ref.Kind != awsv1.Kind {
 		return nil, nil, &cloud.Error{Kind: cloud.NoCapacity, Op: op, Message: fmt.Sprintf("%s %s.%s is no node class of this cloud; use %s.%s", ref.Name, ref.Kind, ref.Group, awsv1.Kind, awsv1.Group)}
@@ -360,8 +360,8 @@ func (p *provider) class(ctx context.Context, ref karpv1.NodeClassReference, ask
 		why, key = fmt.Sprintf("EC2NodeClass %s is being deleted; name another one in spec.template.spec.nodeClassRef, or create it again once it is deleted", ref.Name), " deleting"
 	}
 	if why != "" {
-		if _, pool := asks.(*karpv1.NodePool); asks != nil && !pool { // a pool is told by the controller of pools, which knows whether it is time to
-			p.events.Emit(asks, event.Event{Reason: event.NodeClassNotFound, Text: why, Key: ref.Kind + " " + ref.Name + key})
+		if _, pool := owner.(*karpv1.NodePool); owner != nil && !pool { // the controller of pools emits the event of a pool: it knows whether it is time to
+			p.events.Emit(owner, event.Event{Reason: event.NodeClassNotFound, Text: why, Key: ref.Kind + " " + ref.Name + key})
 		}
 		return nil, nil, &cloud.Error{Kind: cloud.NoCapacity, Op: op, Reason: string(event.NodeClassNotFound), Message: why}
 	}

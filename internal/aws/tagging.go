@@ -104,7 +104,7 @@ func missingTags(i inventory.Instance, claim *karpv1.NodeClaim, cluster string) 
 }
 
 // waitForTurn returns zero if it is the claim's turn to call, else how long to wait. Each claim gets a moment of
-// its own, before anything is asked about it: a thousand that all come back for the next free one would
+// its own, before anything is queried about it: a thousand that all come back for the next free one would
 // keep us and EC2 busy.
 func (t *tagger) waitForTurn(claim string) time.Duration {
 	t.mu.Lock()
@@ -128,7 +128,7 @@ func (t *tagger) waitForTurn(claim string) time.Duration {
 	return 0
 }
 
-// dropTurn forgets the turn of a claim that needs none any more.
+// dropTurn drops the turn of a claim that needs none any more.
 func (t *tagger) dropTurn(claim string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

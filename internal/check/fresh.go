@@ -173,10 +173,10 @@ func (c *checker) checkTypeOrder(at *place) {
 	if !sorted {
 		c.add(TypesDisordered, "SC-48", at.name, "cheapest first", fmt.Sprint(have))
 	}
-	bought := at.plan.Offer
-	subject := at.name + " offer " + bought.Type
-	t := at.offerings.types[bought.Type]
-	if t == nil || !slices.Contains(at.plan.Types, bought.Type) {
+	offer := at.plan.Offer
+	subject := at.name + " offer " + offer.Type
+	t := at.offerings.types[offer.Type]
+	if t == nil || !slices.Contains(at.plan.Types, offer.Type) {
 		c.add(OfferWrong, "SC-48", subject, "a listed type", "another")
 		return
 	}
@@ -184,24 +184,24 @@ func (c *checker) checkTypeOrder(at *place) {
 	asked := resources.Add(at.requestsOfArrivals(), k.overhead)
 	var matches []*catalog.Offering
 	for _, o := range k.open {
-		if o.Zone == bought.Zone && o.CapacityType == bought.CapacityType && o.Reservation == bought.Reservation &&
+		if o.Zone == offer.Zone && o.CapacityType == offer.CapacityType && o.Reservation == offer.Reservation &&
 			(o.Launchable() || c.policy.NoReserved) && k.canHold(o, &asked) {
 			matches = append(matches, o)
 		}
 	}
 	if len(matches) == 0 {
-		c.add(OfferWrong, "V15-44", subject, "a launchable offering left open", fmt.Sprintf("%s in %s %s", bought.CapacityType, bought.Zone, bought.Reservation))
+		c.add(OfferWrong, "V15-44", subject, "a launchable offering left open", fmt.Sprintf("%s in %s %s", offer.CapacityType, offer.Zone, offer.Reservation))
 		return
 	}
-	if !slices.ContainsFunc(matches, func(o *catalog.Offering) bool { return o.Price == bought.Price }) {
-		c.add(PriceWrong, "SC-10", subject, fmt.Sprint(matches[0].Price), fmt.Sprint(bought.Price))
+	if !slices.ContainsFunc(matches, func(o *catalog.Offering) bool { return o.Price == offer.Price }) {
+		c.add(PriceWrong, "SC-10", subject, fmt.Sprint(matches[0].Price), fmt.Sprint(offer.Price))
 	}
 	for n, r := range readings {
-		if r.fitting && slices.Min(price(n)) == bought.Price {
+		if r.fitting && slices.Min(price(n)) == offer.Price {
 			return
 		}
 	}
-	c.add(OfferWrong, "SC-48", subject, fmt.Sprint(slices.Min(price(0))), fmt.Sprint(bought.Price))
+	c.add(OfferWrong, "SC-48", subject, fmt.Sprint(slices.Min(price(0))), fmt.Sprint(offer.Price))
 }
 
 // requests verifies SC-49: the pods and, resource by resource, the smallest request of any candidate's DaemonSets. A
@@ -249,7 +249,7 @@ func (c *checker) checkMinValues(at *place) {
 		lowered = lowered || len(c.distinct(at, key, true)) < want
 		switch {
 		case !at.plan.Relaxed && (have < want || kept < want):
-			c.add(MinValuesUnmet, "SC-42", at.name, fmt.Sprintf("%d values of %s", want, key), fmt.Sprintf("%d, and %d asked for", have, kept))
+			c.add(MinValuesUnmet, "SC-42", at.name, fmt.Sprintf("%d values of %s", want, key), fmt.Sprintf("%d, and %d requested", have, kept))
 		case at.plan.Relaxed && have < kept:
 			c.add(MinValuesUnmet, "SC-43", at.name, fmt.Sprintf("the lowered %d values of %s", kept, key), strconv.Itoa(have))
 		case at.plan.Relaxed && kept > want:

@@ -117,19 +117,19 @@ func (p *place) couldAs(t *catalog.InstanceType, key string) label {
 		return label{have: have.WithMinValues(0), absent: absent}
 	}
 	var values []string
-	told, absent := false, false
+	labelled, absent := false, false
 	for i := range t.Offerings {
 		o := &t.Offerings[i]
 		if !p.compatible(o, p.plan.Needs) {
 			continue
 		}
 		if v, found := p.labelOf(o, key); found {
-			told, values = true, append(values, v)
+			labelled, values = true, append(values, v)
 		} else {
 			absent = true
 		}
 	}
-	if !told {
+	if !labelled {
 		return p.neededLabel(key)
 	}
 	return label{have: several(values), absent: absent}
@@ -160,7 +160,7 @@ func (p *place) fits(want reqs.Set) (failing string, ok bool) {
 	return "", true
 }
 
-// compatible reports whether buying this way gives a node that the needs allow (SC-19).
+// compatible reports whether launching this way gives a node that the needs allow (SC-19).
 func (p *place) compatible(o *catalog.Offering, needs reqs.Set) bool {
 	if !needs.Allows(zoneKey, o.Zone) || !needs.Allows(capacityKey, o.CapacityType) {
 		return false

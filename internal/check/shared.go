@@ -93,7 +93,7 @@ func (c *checker) reservations() {
 		}
 		ids, otherwise := c.reservationsOf(at)
 		if len(ids) > 0 && otherwise && !at.judged {
-			c.add(ReservedMixed, "SC-47", at.name, "reserved capacity alone", "reservation "+ids[0]+" and other ways to buy")
+			c.add(ReservedMixed, "SC-47", at.name, "reserved capacity alone", "reservation "+ids[0]+" and other capacity types")
 		}
 		for _, id := range ids {
 			if held[id]++; held[id] > c.purse.units[id] && !at.judged {

@@ -67,7 +67,7 @@ func Sound(p solve.Problem, plan func(solve.Problem) (solve.Problem, solve.Plan)
 	return answer
 }
 
-// podsToBlame finds the pods by which a plan breaks rules, each with the first rule. Whoever is on a node that breaks
+// podsToBlame finds the pods by which a plan breaks rules, each with the first rule. Every pod on a node that breaks
 // one has a part in it.
 func podsToBlame(plan solve.Plan, found []Violation) map[cluster.PodKey]Violation {
 	on := map[string][]cluster.PodKey{}

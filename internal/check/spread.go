@@ -260,27 +260,27 @@ func (c *checker) allDomains(r rule, wide bool) map[string]bool {
 func (c *checker) poolDomains(pool *cluster.Pool, key string, wide bool, domains map[string]bool) {
 	allowed, listed := pool.Requirements[key]
 	at := &place{words: c.view.Words}
-	sells, told := false, false
+	canLaunch, hasDomains := false, false
 	for i := range pool.Types {
 		t := &pool.Types[i]
 		if _, conflict := labelsOf(t).Conflict(pool.Requirements); conflict && !wide {
 			continue
 		}
-		told = told || len(c.typeDomains(at, t, key, nil)) > 0
-		sold := func(o *catalog.Offering) bool { return o.Available && at.compatible(o, pool.Requirements) }
+		hasDomains = hasDomains || len(c.typeDomains(at, t, key, nil)) > 0
+		launchable := func(o *catalog.Offering) bool { return o.Available && at.compatible(o, pool.Requirements) }
 		if wide {
-			sold = nil
-		} else if !slices.ContainsFunc(t.Offerings, func(o catalog.Offering) bool { return sold(&o) }) {
+			launchable = nil
+		} else if !slices.ContainsFunc(t.Offerings, func(o catalog.Offering) bool { return launchable(&o) }) {
 			continue
 		}
-		sells = true
-		for _, d := range c.typeDomains(at, t, key, sold) {
+		canLaunch = true
+		for _, d := range c.typeDomains(at, t, key, launchable) {
 			if !listed || allowed.Has(d) {
 				domains[d] = true
 			}
 		}
 	}
-	if listed && !allowed.Not && (wide || sells && !told) {
+	if listed && !allowed.Not && (wide || canLaunch && !hasDomains) {
 		for _, d := range allowed.Values {
 			domains[d] = true
 		}

@@ -61,7 +61,7 @@ func NewReader(words reqs.Vocabulary, opts ReaderOptions) *Reader {
 	}
 }
 
-// Renew returns a Reader with the same options, lanes and namespaces that has forgotten all shapes:
+// Renew returns a Reader with the same options, lanes and namespaces without the cached shapes:
 // what to use once most of the shapes belong to pods that are gone.
 func (r *Reader) Renew() *Reader {
 	fresh := NewReader(r.words, r.opts)
@@ -81,7 +81,7 @@ func (r *Reader) Table() resources.Table { return r.table }
 // Len is the number of shapes kept.
 func (r *Reader) Len() int { return len(r.shapes) }
 
-// SetNamespaces tells the labels of the namespaces, which namespaceSelectors choose from (SC-36). Pods
+// SetNamespaces sets the labels of the namespaces, which namespaceSelectors choose from (SC-36). Pods
 // read before keep what they resolved to. The map must not change afterwards.
 func (r *Reader) SetNamespaces(labels map[string]map[string]string) {
 	if !maps.EqualFunc(r.namespaces, labels, maps.Equal[map[string]string, map[string]string]) {
@@ -286,7 +286,7 @@ func (r *Reader) capacity(list corev1.ResourceList) resources.Vec {
 		}
 	}
 	v := r.table.Capacity(list)
-	resources.MaxTo(&v, &resources.Vec{}) // nobody has less than nothing
+	resources.MaxTo(&v, &resources.Vec{}) // never below zero
 	return v
 }
 

@@ -34,7 +34,7 @@ type reviewer interface {
 }
 
 const (
-	allowedFor = time.Minute      // how long a good answer is believed
+	allowedFor = time.Minute      // how long a positive response is valid
 	deniedFor  = 10 * time.Second // how long a bad one is
 	mostKnown  = 1000             // tokens
 	patience   = 5 * time.Second
@@ -62,7 +62,7 @@ func NewGuard(next http.Handler, review reviewer, now func() time.Time) *Guard {
 	return &Guard{next: next, review: review, now: now, known: map[[sha256.Size]byte]cachedVerdict{}}
 }
 
-// ServeHTTP answers 401 without a valid token, 403 if its owner may not read, and 503 if
+// ServeHTTP responds with 401 without a valid token, 403 if its owner may not read, and 503 if
 // that cannot be found out.
 func (g *Guard) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	token, found := bearer(req.Header.Get("Authorization"))
@@ -131,7 +131,7 @@ func (g *Guard) reviewToken(ctx context.Context, token, from string) (Verdict, e
 	return verdict, nil
 }
 
-// evictTokens forgets tokens when there are too many: first those that were no good, then all.
+// evictTokens drops tokens when there are too many: first those that were no good, then all.
 func (g *Guard) evictTokens(now time.Time) {
 	if len(g.known) < mostKnown {
 		return

@@ -43,7 +43,7 @@ func RegistrationOf(conditions []metav1.Condition, results []Result) Registratio
 }
 
 // decideHealth decides whether nodes of the pool register (LC-53). Results from before a change of the pool
-// or its class say nothing about the present and are forgotten.
+// or its class say nothing about the present and are dropped.
 func decideHealth(f Facts) (Ring, condition.Change) {
 	seen := condition.Find(f.Pool.Status.Conditions, karpv1.ConditionNodeRegistrationHealthy)
 	changed := f.Class != nil && f.Pool.Status.NodeClassObservedGeneration != f.Class.Generation

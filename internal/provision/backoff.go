@@ -64,10 +64,10 @@ type offeringBackoff struct {
 
 // RecordLaunch records how a launch ended. Only insufficient capacity backs off the offerings of the claim: any other
 // error says nothing about them.
-func (r *LaunchBackoff) RecordLaunch(claim *karpv1.NodeClaim, bought cloud.Instance, err error, now time.Time) {
+func (r *LaunchBackoff) RecordLaunch(claim *karpv1.NodeClaim, launched cloud.Instance, err error, now time.Time) {
 	switch {
 	case err == nil:
-		r.RecordLaunched(claim.Labels[karpv1.LabelNodePool], bought)
+		r.RecordLaunched(claim.Labels[karpv1.LabelNodePool], launched)
 	case cloud.Is(err, cloud.NoCapacity):
 		r.RecordInsufficientCapacity(claim, now)
 	}
@@ -130,7 +130,7 @@ func (r *LaunchBackoff) RecordHealthy(pool string) {
 	}
 }
 
-// ClosePools closes the pools that are backed off because their nodes do not register, so that pods are told so.
+// ClosePools closes the pools that are backed off because their nodes do not register, so that pods get that reason.
 func (r *LaunchBackoff) ClosePools(pools []cluster.Pool, now time.Time) {
 	for i := range pools {
 		if p := &pools[i]; !p.Closed && r.poolUnhealthy(p.Name, now) {
@@ -164,15 +164,15 @@ func (r *LaunchBackoff) poolBackoffFor(name string) *poolBackoff {
 
 // RecordLaunched ends the back-off of denied claims, and that of all offerings that this instance could have
 // come from.
-func (r *LaunchBackoff) RecordLaunched(pool string, bought cloud.Instance) {
+func (r *LaunchBackoff) RecordLaunched(pool string, launched cloud.Instance) {
 	p := r.pools[pool]
 	if p == nil {
 		return
 	}
-	offer := catalog.Offering{Zone: bought.Zone, CapacityType: bought.CapacityType, Reservation: bought.Labels[r.ReservationLabel]}
+	offer := catalog.Offering{Zone: launched.Zone, CapacityType: launched.CapacityType, Reservation: launched.Labels[r.ReservationLabel]}
 	p.denied = backoffPeriod{}
-	p.failed = slices.DeleteFunc(p.failed, func(f capacityFailure) bool { return f.offerings.has(bought.Type, &offer) })
-	p.backedOff = slices.DeleteFunc(p.backedOff, func(c offeringBackoff) bool { return c.offerings.has(bought.Type, &offer) })
+	p.failed = slices.DeleteFunc(p.failed, func(f capacityFailure) bool { return f.offerings.has(launched.Type, &offer) })
+	p.backedOff = slices.DeleteFunc(p.backedOff, func(c offeringBackoff) bool { return c.offerings.has(launched.Type, &offer) })
 	r.dropIdle(pool)
 }
 

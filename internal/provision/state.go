@@ -16,7 +16,7 @@ import (
 type State struct {
 	partitions podPartitions
 	expected   expectations // of the last plan
-	bought     purchases    // for pending pods, and for virtual ones until a node has room for them
+	purchases  purchases    // for pending pods, and for virtual ones until a node has room for them
 
 	virtual map[cluster.PodKey]string // UIDs of the virtual pods of the last round
 }
@@ -52,14 +52,14 @@ type Round struct {
 
 // Begin begins a round with the outcome of the nodes that were launched earlier.
 func (s *State) Begin(r Request) *Round {
-	if s.bought == nil {
-		s.bought = purchases{}
+	if s.purchases == nil {
+		s.purchases = purchases{}
 	}
 	s.virtual = make(map[cluster.PodKey]string, len(r.Virtual))
 	for i := range r.Virtual {
 		s.virtual[r.Virtual[i].Key] = r.Virtual[i].UID
 	}
-	s.bought.observe(r.View.Nodes, slices.Concat(r.View.Pending, r.Virtual), r.View.Resources)
+	s.purchases.observe(r.View.Nodes, slices.Concat(r.View.Pending, r.Virtual), r.View.Resources)
 	round := &Round{state: s, request: r, blocked: map[cluster.PodKey]reason.Reason{}}
 	round.pods, round.later = s.partitions.split(r.Pods, r.PlannedNodes)
 	if len(r.Pods) == 0 && len(r.Virtual) > 0 {
@@ -92,7 +92,7 @@ func (r *Round) Take(answer check.Answer, now time.Time) (solve.Plan, bool) {
 	s, plan := r.state, answer.Plan
 	s.partitions.next(plan.Partial || !answer.Sound)
 	plan.Unplaced = append(plan.Unplaced, postponed(r.later)...)
-	blocked := s.bought.blocked(plan, now)
+	blocked := s.purchases.blocked(plan, now)
 	if len(blocked) == 0 {
 		plan.Unplaced = append(plan.Unplaced, refusedBuyers(r.blocked)...)
 		switch {
@@ -146,7 +146,7 @@ func (s *State) RecordOrders(list []OrderResult, view *cluster.Snapshot, now tim
 	for i, o := range list {
 		switch o.Outcome {
 		case Created:
-			s.bought.recordPurchase(o.Node.Pods, uids, o.Claim, now)
+			s.purchases.recordPurchase(o.Node.Pods, uids, o.Claim, now)
 		case Outdated:
 			steps[i].Replan = true
 		case Denied:
@@ -159,7 +159,7 @@ func (s *State) RecordOrders(list []OrderResult, view *cluster.Snapshot, now tim
 
 // Undersized returns the nodes that are too small for pods of a plan, and counts the pods.
 func (s *State) Undersized(plan solve.Plan) (nodes []string, pods int) {
-	return s.bought.undersized(plan)
+	return s.purchases.undersized(plan)
 }
 
 // Displaced counts the pods that need a new node although an earlier plan reserved capacity for them: the scheduler
@@ -168,7 +168,7 @@ func (s *State) Displaced(plan solve.Plan, planned map[cluster.PodKey]string) in
 	n := 0
 	for i := range plan.Create {
 		for _, pod := range plan.Create[i].Pods {
-			if _, had := planned[pod]; had && !s.bought.cameUpSmall(pod) {
+			if _, had := planned[pod]; had && !s.purchases.cameUpSmall(pod) {
 				n++
 			}
 		}

@@ -75,8 +75,8 @@ func TestRecordOrders(t *testing.T) {
 		if got := s.RecordOrders([]OrderResult{order}, view, time.Time{}); len(got) != 1 || got[0] != tc.want {
 			t.Errorf("%s: %+v, want %+v", name, got, tc.want)
 		}
-		if (len(s.bought) == 1) != tc.counts {
-			t.Errorf("%s: nodes are known for %d pods", name, len(s.bought))
+		if (len(s.purchases) == 1) != tc.counts {
+			t.Errorf("%s: nodes are known for %d pods", name, len(s.purchases))
 		}
 	}
 }

@@ -26,13 +26,13 @@ func (r *Round) beginVirtual(plan solve.Plan) {
 // counts as served once a node is up that has room for it. Only nodes that came up too small make it wait: that real pods
 // use its room is what the room is for.
 func (r *Round) takeVirtual(plan solve.Plan, now time.Time) bool {
-	bought := r.state.bought
+	purchases := r.state.purchases
 	for _, b := range plan.Bind {
 		if n := r.view.Node(b.Node); n != nil && n.Initialized {
-			delete(bought, b.Pod)
+			delete(purchases, b.Pod)
 		}
 	}
-	blocked := bought.blocked(plan, now)
+	blocked := purchases.blocked(plan, now)
 	maps.DeleteFunc(blocked, func(_ cluster.PodKey, why reason.Reason) bool { return why.Code != reason.NodeCameUpSmall })
 	if len(blocked) > 0 {
 		maps.Copy(r.blocked, blocked)

@@ -141,7 +141,7 @@ func (l *Line) offerings() []catalog.Offering {
 	for _, kind := range []struct{ key, captype string }{{"price", onDemand}, {"spot", spot}} {
 		prices := l.prices(kind.key, zones)
 		for _, zone := range zones {
-			if price, sold := prices[zone]; sold {
+			if price, offered := prices[zone]; offered {
 				offerings = append(offerings, catalog.Offering{Zone: zone, CapacityType: kind.captype, Price: price, Available: true})
 			}
 		}
@@ -171,7 +171,7 @@ func (l *Line) offerings() []catalog.Offering {
 		}
 	}
 	if len(offerings) == 0 {
-		l.Failf("nothing is for sale; write price=, spot= or reserved=")
+		l.Failf("no offering is given; write price=, spot= or reserved=")
 	}
 	return offerings
 }
@@ -200,7 +200,7 @@ func (l *Line) prices(key string, zones []string) map[string]float64 {
 func (l *Line) counts(key string) map[string]int {
 	var counts map[string]int
 	pairs := l.Pairs(key)
-	for _, name := range slices.Sorted(maps.Keys(pairs)) { // of several faults the first is told
+	for _, name := range slices.Sorted(maps.Keys(pairs)) { // of several faults the first is reported
 		if counts == nil {
 			counts = map[string]int{}
 		}

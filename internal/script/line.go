@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Line is one command with its arguments. Its readers remember the first fault and return zero
+// Line is one command with its arguments. Its readers keep the first fault and return zero
 // values from then on, so that a command reads everything it needs and looks at the fault once.
 type Line struct {
 	Number  int

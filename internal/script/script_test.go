@@ -50,7 +50,7 @@ func TestFaultsNameTheLineAndTheFix(t *testing.T) {
 		"bound nowhere":      {"bound name=a node=n", `there is no node "n"; write its line above`},
 		"same pod twice":     {"pod name=a\npod name=a", "line 2: pod: there is a pod a already"},
 		"same node twice":    {"node name=n cpu=1\nnode name=n cpu=1", "there is a node n already"},
-		"type for nothing":   {"type name=t cpu=1", "nothing is for sale; write price="},
+		"type for nothing":   {"type name=t cpu=1", "no offering is given; write price="},
 		"unknown built-in":   {"types c5.large c9.huge", "c9.huge is not built in; describe it with type name=c9.huge"},
 		"wrong price zone":   {"type name=t cpu=1 price=1@d", "zone d is not among zones="},
 		"wrong reservation":  {"type name=t cpu=1 reserved=cr-1", "is not id:count@zone; write reserved=cr-1:2@a"},

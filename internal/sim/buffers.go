@@ -73,7 +73,7 @@ func (p *process) recordBuffers(view store.View, plan solve.Plan) {
 	}
 }
 
-// refills checks that buffers that nobody uses up are not refilled again and again: what removes their nodes, and what
+// refills checks that buffers that no pod uses up are not refilled again and again: what removes their nodes, and what
 // launches them, have to agree (CB-16). A few may follow from moves of real pods, which may end elsewhere than planned.
 func (c *checks) refills(plan solve.Plan) {
 	if len(plan.Create) == 0 || !c.w.quiet || c.w.now.Sub(c.w.start) < c.w.config.Active+10*time.Minute || c.w.expires() {
@@ -81,11 +81,11 @@ func (c *checks) refills(plan solve.Plan) {
 	}
 	const few = 3
 	if c.refilled++; c.refilled > few {
-		c.w.broken("buffer", "room is launched for the time number %d although nobody uses it up: %v", c.refilled, plan.Create[0].Pods)
+		c.w.broken("buffer", "room is launched for the time number %d although no pod uses it up: %v", c.refilled, plan.Create[0].Pods)
 	}
 }
 
-// holdBuffers checks at the end of a run that there is room for all buffers (CB-12). Nobody uses it up any more.
+// holdBuffers checks at the end of a run that there is room for all buffers (CB-12). No pod uses it up any more.
 func (c *checks) holdBuffers() {
 	p := c.w.process
 	if len(c.w.config.Buffers) == 0 || p == nil || c.limited() {

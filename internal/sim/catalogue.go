@@ -13,14 +13,14 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
-// Machine is an instance type that the cloud of a run sells, on demand in every zone and as spot.
+// Machine is an instance type that the cloud of a run offers, on demand in every zone and as spot.
 type Machine struct {
 	Name   string
 	Milli  int64 // thousandths of a core
 	MiB    int64
 	Pods   int64
 	Price  float64 // USD an hour, on demand
-	Spot   float64 // USD an hour; 0: not sold as spot
+	Spot   float64 // USD an hour; 0: not offered as spot
 	CPULow int64   // thousandths of a core that pods cannot have
 	MiBLow int64
 	Disks  int // volumes at most; 0: no limit

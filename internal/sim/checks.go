@@ -32,42 +32,42 @@ const (
 
 // checks checks the rules during a run, with the state that this needs.
 type checks struct {
-	w         *World
-	bought    map[types.UID]string     // the claim that was last ordered for a pod
-	served    map[types.UID][]purchase // claims that this process ordered for pending pods
-	tainted   map[string]time.Time     // since when a node has had a taint without a command
-	waiting   map[string]time.Time     // since when pods have waited
-	idle      map[string]time.Time     // since when nodes have been drifted, going, or not up
-	shapes    []state                  // of the cluster at rest, in the quiet part of a run
-	moved     []string                 // claims that moves set out to remove since then
-	drifts    bool                     // nodes have been replaced because of drift since then
-	last      time.Time                // of the last move
-	stirred   time.Time                // of the last command for drift or repair: moves may follow from it
-	swaps     []disrupt.Running        // that had replacements
-	failed    map[string]bool          // replacements of commands that were given up
-	asked     map[string]rebootCalls
-	ill       map[string]time.Time   // since when nodes could have been repaired
-	marked    map[string]time.Time   // since when nodes have had the taint of a reboot that is over
-	size      map[string]time.Time   // since when a static pool has been too large or too small
-	noticed   map[string]bool        // instances whose interruption notice was handled
-	slots     map[string][]string    // claims that were ordered for reservations
-	allocated time.Time              // when the claim that pods share was last allocated
-	risk      uint64                 // version of what counts as risk
-	lost      map[string]time.Time   // when the interruption of a reservation was last handled
-	holds     map[string][]time.Time // when commands of this process held a node lately
-	commands  commandChecks
+	w              *World
+	launchedFor    map[types.UID]string     // the claim that was last ordered for a pod
+	served         map[types.UID][]purchase // claims that this process ordered for pending pods
+	tainted        map[string]time.Time     // since when a node has had a taint without a command
+	waiting        map[string]time.Time     // since when pods have waited
+	idle           map[string]time.Time     // since when nodes have been drifted, going, or not up
+	shapes         []state                  // of the cluster at rest, in the quiet part of a run
+	moved          []string                 // claims that moves set out to remove since then
+	drifts         bool                     // nodes have been replaced because of drift since then
+	last           time.Time                // of the last move
+	stirred        time.Time                // of the last command for drift or repair: moves may follow from it
+	swaps          []disrupt.Running        // that had replacements
+	failed         map[string]bool          // replacements of commands that were given up
+	asked          map[string]rebootCalls
+	unhealthySince map[string]time.Time   // since when nodes could have been repaired
+	marked         map[string]time.Time   // since when nodes have had the taint of a reboot that is over
+	size           map[string]time.Time   // since when a static pool has been too large or too small
+	noticed        map[string]bool        // instances whose interruption notice was handled
+	slots          map[string][]string    // claims that were ordered for reservations
+	allocated      time.Time              // when the claim that pods share was last allocated
+	risk           uint64                 // version of what counts as risk
+	lost           map[string]time.Time   // when the interruption of a reservation was last handled
+	holds          map[string][]time.Time // when commands of this process held a node lately
+	commands       commandChecks
 
 	refilled int // how often room for buffers was launched since the cluster came to rest
 }
 
 func newChecks(w *World) checks {
 	return checks{
-		w: w, commands: newCommandChecks(), noticed: map[string]bool{}, asked: map[string]rebootCalls{}, ill: map[string]time.Time{}, marked: map[string]time.Time{}, size: map[string]time.Time{}, holds: map[string][]time.Time{}, slots: map[string][]string{}, lost: map[string]time.Time{},
-		bought: map[types.UID]string{}, served: map[types.UID][]purchase{}, tainted: map[string]time.Time{}, waiting: map[string]time.Time{}, failed: map[string]bool{}, idle: map[string]time.Time{},
+		w: w, commands: newCommandChecks(), noticed: map[string]bool{}, asked: map[string]rebootCalls{}, unhealthySince: map[string]time.Time{}, marked: map[string]time.Time{}, size: map[string]time.Time{}, holds: map[string][]time.Time{}, slots: map[string][]string{}, lost: map[string]time.Time{},
+		launchedFor: map[types.UID]string{}, served: map[types.UID][]purchase{}, tainted: map[string]time.Time{}, waiting: map[string]time.Time{}, failed: map[string]bool{}, idle: map[string]time.Time{},
 	}
 }
 
-// died forgets what a process could not have done while it was down. Its commands that had failed already, or
+// died drops what a process could not have done while it was down. Its commands that had failed already, or
 // had not ordered all of their replacements, cannot be resumed, so their other replacements count as failed.
 func (c *checks) died(p *process) {
 	clear(c.tainted)
@@ -105,7 +105,7 @@ func (c *checks) changed(obj, before client.Object, gone bool) {
 	case !is:
 	case gone || p.Spec.NodeName != "":
 		if old, was := before.(*corev1.Pod); was && old.Spec.NodeName == "" {
-			delete(c.bought, p.UID) // what was bought for it has served
+			delete(c.launchedFor, p.UID) // what was launched for it has served
 			if !gone {
 				c.placed(p)
 			}
@@ -290,12 +290,12 @@ func (c *checks) orders(claim *karpv1.NodeClaim, n solve.NewNode) {
 		if pod == nil || len(pod.Spec.TopologySpreadConstraints) > 0 { // where others went may have closed the zone of the first
 			continue
 		}
-		if first := c.w.api.claims[c.bought[pod.UID]]; first != nil && first.DeletionTimestamp == nil && first.Name != claim.Name && !c.up(first) &&
+		if first := c.w.api.claims[c.launchedFor[pod.UID]]; first != nil && first.DeletionTimestamp == nil && first.Name != claim.Name && !c.up(first) &&
 			!c.failed[first.Name] {
 			c.w.broken("G8", "pod %s causes claim %s although claim %s is on its way for it", key.Name, claim.Name, first.Name)
 		}
 		if now := c.w.api.pods[key.Name]; now != nil && now.UID == pod.UID && now.Spec.NodeName == pod.Spec.NodeName { // else it found a place meanwhile
-			c.bought[pod.UID] = claim.Name
+			c.launchedFor[pod.UID] = claim.Name
 		}
 	}
 }
@@ -306,9 +306,9 @@ type purchase struct {
 	at    time.Time
 }
 
-// buys checks a claim for pending pods: no pod gets a third node within five minutes although two came up and have not
+// checkLaunch checks a claim for pending pods: no pod gets a third node within five minutes although two came up and have not
 // helped it (FM B14).
-func (c *checks) buys(p *process, claim *karpv1.NodeClaim, n solve.NewNode) {
+func (c *checks) checkLaunch(p *process, claim *karpv1.NodeClaim, n solve.NewNode) {
 	for _, key := range n.Pods {
 		pod, _ := p.seen[pods][key.Name].(*corev1.Pod)
 		if pod == nil || pod.Spec.NodeName != "" {

@@ -42,7 +42,7 @@ func (w *World) replaceOne() {
 	}
 }
 
-// fresh is what the pods of the run would cost an hour on nodes that are bought for them now, all at once.
+// fresh is what the pods of the run would cost an hour on nodes that are launched for them now, all at once.
 func (w *World) fresh() float64 {
 	p := &process{w: w, synced: true}
 	p.store = store.New(store.Options{

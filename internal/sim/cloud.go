@@ -80,7 +80,7 @@ func lanesOf(machines []Machine) resources.Table {
 	return resources.NewTable()
 }
 
-// offers is what every pool could buy, as the controller knows it.
+// offers is what every pool could launch, as the controller knows it.
 func (m *simCloud) offers() []catalog.InstanceType {
 	// any order: each expires by itself
 	for name, until := range m.known {
@@ -99,7 +99,7 @@ func (m *simCloud) offers() []catalog.InstanceType {
 	return m.types
 }
 
-// launch buys the instance of a claim, the cheapest that its requirements allow and that can be had.
+// launch launches the instance of a claim, the cheapest that its requirements allow and that can be had.
 // It is idempotent: for the same claim it returns the same instance.
 func (m *simCloud) launch(claim *karpv1.NodeClaim) (cloud.Instance, error) {
 	if i := m.instances[claim.UID]; i != nil {
@@ -168,7 +168,7 @@ func (m *simCloud) zones() []string {
 	return slices.Concat(Zones()[first:], Zones()[:first])
 }
 
-// start boots a machine that was bought; it joins later, or never.
+// start boots a machine that was launched; it joins later, or never.
 func (m *simCloud) start(i *instance, claim *karpv1.NodeClaim) {
 	m.count++
 	i.id, i.claim, i.uid, i.launched = fmt.Sprintf(scheme+"%s/i-%04d", i.zone, m.count), claim.Name, claim.UID, m.w.now
@@ -177,7 +177,7 @@ func (m *simCloud) start(i *instance, claim *karpv1.NodeClaim) {
 	m.instances[claim.UID], m.byID[i.id], m.order = i, i, nil
 	m.tookSlot(i)
 	m.w.stats.Launched++
-	m.w.logf("cloud: %s is bought for claim %s: %s in %s, %s", i.id, claim.Name, i.machine.Name, i.zone, i.capacityType)
+	m.w.logf("cloud: %s is launched for claim %s: %s in %s, %s", i.id, claim.Name, i.machine.Name, i.zone, i.capacityType)
 	m.w.after(m.w.between(m.w.config.Boot/2, m.w.config.Boot), func() { m.join(i) })
 }
 

@@ -93,7 +93,7 @@ func (w *World) claimFor(name string, n int64) *resourcev1.ResourceClaim {
 	}
 }
 
-// putDevices stores a claim or slice, and tells the process.
+// putDevices stores a claim or slice, and notifies the process.
 func (w *World) putDevices(obj client.Object) {
 	w.api.rev++
 	switch o := obj.(type) {
@@ -199,7 +199,7 @@ func claimName(p *corev1.Pod) (name string, created bool) {
 	return *p.Status.ResourceClaimStatuses[0].ResourceClaimName, true
 }
 
-// wantDevices has a pod of an app ask for devices.
+// wantDevices has a pod of an app request devices.
 func (d *deployment) wantDevices(p *corev1.Pod) {
 	entry := corev1.PodResourceClaim{Name: "gpu"}
 	switch {
@@ -324,7 +324,7 @@ func (m *maker) gpus() {
 	m.change("user: changes gpus", func(w *World) { w.scale("gpus", n) })
 }
 
-// ordersDevices checks a claim for pending pods: none is bought for a pod whose claim is allocated on a node that stays,
+// ordersDevices checks a claim for pending pods: none is launched for a pod whose claim is allocated on a node that stays,
 // since only that node can serve it (DR-06).
 func (c *checks) ordersDevices(p *process, claim *karpv1.NodeClaim, n solve.NewNode) {
 	if c.w.devices.class == nil {

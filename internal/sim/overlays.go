@@ -146,28 +146,28 @@ func (p *process) launchable(claim *karpv1.NodeClaim, list []catalog.InstanceTyp
 
 // choice is a list of instance types that a launch chooses from.
 type choice struct {
-	types []catalog.InstanceType // nil: without overlays
-	table resources.Table
-	asks  resources.Vec
+	types    []catalog.InstanceType // nil: without overlays
+	table    resources.Table
+	requests resources.Vec
 }
 
 // choiceOf is what the launch of a claim chooses from.
 func (m *simCloud) choiceOf(claim *karpv1.NodeClaim) (c choice) {
 	if len(m.w.config.Overlays) > 0 && m.w.process != nil {
 		c.types, c.table = m.w.process.launchable(claim, m.offers())
-		c.asks = c.table.Requests(claim.Spec.Resources.Requests)
+		c.requests = c.table.Requests(claim.Spec.Resources.Requests)
 	}
 	return c
 }
 
-// price is that of an offering when a launch chooses; false: the machine does not have what the claim asks for.
+// price is that of an offering when a launch chooses; false: the machine does not have what the claim requests.
 func (c *choice) price(machine string, o *catalog.Offering) (usd float64, fits bool) {
 	for i := range c.types {
 		t := &c.types[i]
 		if t.Name != machine {
 			continue
 		}
-		if has := t.Allocatable(); !resources.Fits(&c.asks, &has) {
+		if has := t.Allocatable(); !resources.Fits(&c.requests, &has) {
 			return 0, false
 		}
 		return priceOf(t, o.Zone, o.CapacityType, o.Reservation, o.Price), true
@@ -307,7 +307,7 @@ func (c *checks) ordersOverlaid(p *process, claim *karpv1.NodeClaim, n solve.New
 		if !slices.Contains(n.Types, machine.Name) {
 			continue
 		}
-		for _, o := range c.sold(machine) {
+		for _, o := range c.offeringsOf(machine) {
 			_, set := p.overlays.price(n.Pool, machine, &o)
 			price = price || set
 		}
@@ -355,8 +355,8 @@ func (c *checks) annotated() {
 	}
 }
 
-// sold is all that a machine is sold as.
-func (c *checks) sold(machine *Machine) []catalog.Offering {
+// offeringsOf is all offerings of a machine.
+func (c *checks) offeringsOf(machine *Machine) []catalog.Offering {
 	list := c.w.market.reservedOffers(machine, Zones()...)
 	for _, zone := range Zones() {
 		list = append(list, machine.offers(zone)...)
@@ -394,7 +394,7 @@ func (c *checks) conflict(a, b *v1alpha1.NodeOverlay, pools []string) bool {
 			if len(a.Spec.Capacity) > 0 && len(b.Spec.Capacity) > 0 && concernsType(a, pool, machine, c) && concernsType(b, pool, machine, c) {
 				return true
 			}
-			for _, s := range c.sold(machine) {
+			for _, s := range c.offeringsOf(machine) {
 				if prices(a) && prices(b) && concerns(a, pool, machine, &s) && concerns(b, pool, machine, &s) {
 					return true
 				}
@@ -415,7 +415,7 @@ func concerns(n *v1alpha1.NodeOverlay, pool string, machine *Machine, s *catalog
 }
 
 func concernsType(n *v1alpha1.NodeOverlay, pool string, machine *Machine, c *checks) bool {
-	return slices.ContainsFunc(c.sold(machine), func(s catalog.Offering) bool { return concerns(n, pool, machine, &s) })
+	return slices.ContainsFunc(c.offeringsOf(machine), func(s catalog.Offering) bool { return concerns(n, pool, machine, &s) })
 }
 
 // price is what overlays make of the price of an offering; set says whether one does.

@@ -38,14 +38,14 @@ func (m *simCloud) lookUp(op, id string) (*instance, error) {
 	return i, nil
 }
 
-// Types returns what every pool could buy, as the controller knows it.
+// Types returns what every pool could launch, as the controller knows it.
 func (m *simCloud) Types(context.Context, *karpv1.NodePool) ([]catalog.InstanceType, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.offers(), nil
 }
 
-// Launch buys the instance of a claim.
+// Launch launches the instance of a claim.
 func (m *simCloud) Launch(_ context.Context, claim *karpv1.NodeClaim) (cloud.Instance, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

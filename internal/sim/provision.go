@@ -42,7 +42,7 @@ func (p *process) awaitWindow() {
 	})
 }
 
-// types is what each pool could buy, less what is backed off.
+// types is what each pool could launch, less what is backed off.
 func (p *process) types() map[string][]catalog.InstanceType {
 	out := map[string][]catalog.InstanceType{}
 	for _, pool := range p.store.Pools() {
@@ -184,7 +184,7 @@ func (p *process) writeClaim(b execute.Batch, n solve.NewNode, claim *karpv1.Nod
 	case b.Pools[n.Pool].Spec.Replicas != nil:
 		p.w.stats.Sized++
 	default:
-		p.w.checks.buys(p, claim, n)
+		p.w.checks.checkLaunch(p, claim, n)
 		p.w.checks.ordersOverlaid(p, claim, n)
 		p.w.checks.ordersDevices(p, claim, n)
 	}

@@ -45,7 +45,7 @@ func (p *process) recordRisk(e risk.Event, machine, zone, capacityType string) {
 	p.w.config.Steps.RecordRisk(&p.risks.book, e, of, p.w.now)
 }
 
-// withRisk returns what can be bought, with what the risk of it counts.
+// withRisk returns what can be launched, with what the risk of it counts.
 func (p *process) withRisk(list []catalog.InstanceType) []catalog.InstanceType {
 	if !p.w.config.Risks {
 		return list

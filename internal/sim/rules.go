@@ -25,23 +25,23 @@ const (
 	rebootsLong = reboot.BackTime + 5*time.Minute
 )
 
-// rebootCalls is what was asked of the cloud for one reboot.
+// rebootCalls is what was requested of the cloud for one reboot.
 type rebootCalls struct {
 	operation string
 	accepted  int // number of the process to which the cloud said yes
 }
 
-// rebooted checks that a reboot is asked for once: under one name, and not again by the process that was
-// told that it is accepted.
+// rebooted checks that a reboot is requested once: under one name, and not again by the process that was
+// informed that it is accepted.
 func (c *checks) rebooted(claim *karpv1.NodeClaim, operation string, err error) {
 	since := condition.Find(claim.Status.Conditions, karpv1.ConditionRebooting).LastTransitionTime
 	key := fmt.Sprint(claim.UID, "/", since.Unix())
 	was, again := c.asked[key]
 	switch {
 	case again && was.operation != operation:
-		c.w.broken("reboot", "one reboot of claim %s is asked for as %s and as %s", claim.Name, was.operation, operation)
+		c.w.broken("reboot", "one reboot of claim %s is requested as %s and as %s", claim.Name, was.operation, operation)
 	case again && was.accepted == c.w.processes:
-		c.w.broken("reboot", "a reboot of claim %s is asked for twice", claim.Name)
+		c.w.broken("reboot", "a reboot of claim %s is requested twice", claim.Name)
 	}
 	was.operation = operation
 	if err == nil {
@@ -89,7 +89,7 @@ func (c *checks) checkRepairBreakers(p *process, pool string) {
 }
 
 // unhealthy reports whether a node has a condition that policies are about, whatever its reason. Legacy repair
-// knows only those that replace a node, and asks for their reasons.
+// knows only those that replace a node, and queries their reasons.
 func (c *checks) unhealthy(node *corev1.Node) bool {
 	for _, health := range node.Status.Conditions {
 		for _, r := range c.w.config.Repairs {
@@ -129,7 +129,7 @@ func (c *checks) overdue(node *corev1.Node, claim *karpv1.NodeClaim) bool {
 func (c *checks) repairs() {
 	p := c.w.process
 	if p == nil || !p.synced || c.w.now.Sub(p.started) < visible {
-		clear(c.ill)
+		clear(c.unhealthySince)
 		clear(c.marked)
 		return
 	}
@@ -137,7 +137,7 @@ func (c *checks) repairs() {
 		node := c.w.api.nodes[name]
 		claim := c.w.api.claimOf(node)
 		if claim == nil || claim.DeletionTimestamp != nil {
-			delete(c.ill, name)
+			delete(c.unhealthySince, name)
 			delete(c.marked, name)
 			continue
 		}
@@ -151,9 +151,9 @@ func (c *checks) repairs() {
 			up.Reason == reboot.Rebooting && c.w.now.Sub(up.LastTransitionTime.Time) > rebootsLong {
 			c.w.broken("reboot", "claim %s has been rebooting since %s", claim.Name, up.LastTransitionTime)
 		}
-		if c.lasts(c.ill, name, c.w.quiet && !going && c.repairDue(p, node, claim)) > treated {
+		if c.lasts(c.unhealthySince, name, c.w.quiet && !going && c.repairDue(p, node, claim)) > treated {
 			c.w.broken("repair", "node %s is unhealthy and nothing keeps it from being repaired", name)
-			c.ill[name] = c.w.now
+			c.unhealthySince[name] = c.w.now
 		}
 	}
 }

@@ -34,14 +34,14 @@ func New(config *rest.Config) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	nobody, err := rest.TransportFor(rest.AnonymousClientConfig(config))
+	anonymous, err := rest.TransportFor(rest.AnonymousClientConfig(config))
 	if err != nil {
 		return nil, err
 	}
 	return &Proxy{
 		info: &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")},
 		next: &httputil.ReverseProxy{
-			Transport:     identities{ours, nobody},
+			Transport:     identities{ours, anonymous},
 			FlushInterval: -1, // a watch event must not wait for the next
 			Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
 			ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
@@ -52,12 +52,12 @@ func New(config *rest.Config) (*Proxy, error) {
 }
 
 // identities sends a request as us, unless it brings a token: then it is sent as whose token that is.
-type identities struct{ ours, nobody http.RoundTripper }
+type identities struct{ ours, anonymous http.RoundTripper }
 
 // RoundTrip is that of http.RoundTripper.
 func (i identities) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Header.Get("Authorization") != "" {
-		return i.nobody.RoundTrip(r)
+		return i.anonymous.RoundTrip(r)
 	}
 	return i.ours.RoundTrip(r)
 }
@@ -129,19 +129,19 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.dropTriggeredResponse(w, r, req, t)
 		return
 	}
-	told := &answer{ResponseWriter: w}
+	response := &answer{ResponseWriter: w}
 	defer func() {
-		req.Status = told.status
+		req.Status = response.status
 		p.watchers.notifyWatchers(req)
 		switch {
 		case t == nil:
-		case isSuccess(told.status):
+		case isSuccess(response.status):
 			t.run(req)
 		default:
 			p.watchers.rearmTrigger(t)
 		}
 	}()
-	p.forwardRequest(told, r, info)
+	p.forwardRequest(response, r, info)
 }
 
 // dropTriggeredResponse takes a request that sets off a trigger and resets the connection, after the API server did it or

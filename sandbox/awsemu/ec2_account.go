@@ -192,7 +192,7 @@ func (e *Emulator) disableDeprecation(c *call) (any, error) {
 	return returnAnswer{Return: true}, nil
 }
 
-// modifySubnet sets the attributes that are emulated; others are taken and forgotten.
+// modifySubnet sets the attributes that are emulated; others are accepted and dropped.
 func (e *Emulator) modifySubnet(c *call) (any, error) {
 	id := c.Form.String("SubnetId")
 	s := e.ec2().Subnets[id]

@@ -49,10 +49,10 @@ func (e *Emulator) toCatalogueOffer(t *TypeOffer) catalogue.Offer {
 	o := catalogue.Offer{Type: t.Type, OnDemand: t.OnDemandPrice, Retired: t.Retired}
 	o.Spot = false
 	for _, zone := range e.fixture.Zones {
-		sold := slices.Contains(t.Zones, zone.Name)
+		offered := slices.Contains(t.Zones, zone.Name)
 		price := max(0, t.SpotPrices[zone.Name])
-		o.Offered, o.SpotUSD = append(o.Offered, sold), append(o.SpotUSD, price)
-		o.Spot = o.Spot || sold && price > 0
+		o.Offered, o.SpotUSD = append(o.Offered, offered), append(o.SpotUSD, price)
+		o.Spot = o.Spot || offered && price > 0
 	}
 	return o
 }

@@ -90,7 +90,7 @@ func dryRunnable(run func(*call) (any, error)) func(*call) (any, error) {
 	}
 }
 
-// clientToken keeps the answer to a call that must not run twice.
+// clientToken keeps the response to a call that must not run twice.
 type clientToken struct {
 	Expires     time.Time       `json:"expires"`
 	Fingerprint string          `json:"fingerprint"` // of the parameters
@@ -115,7 +115,7 @@ func (e *Emulator) findClientToken(c *call) (*clientToken, error) {
 	return old, nil
 }
 
-// storeClientToken keeps the answer to a call that carries a token, and forgets old ones.
+// storeClientToken keeps the response to a call that carries a token, and drops old ones.
 func (e *Emulator) storeClientToken(c *call, answer clientToken) {
 	token := c.Form.String("ClientToken")
 	if token == "" {

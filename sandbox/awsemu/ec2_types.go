@@ -149,8 +149,8 @@ func (e *Emulator) describeSpotPrices(c *call) (any, error) {
 			continue
 		}
 		for _, zone := range e.fixture.Zones {
-			price, sold := e.price(capacitySpot, name, zone.Name, c.now)
-			if !sold || zoneAsked != "" && zoneAsked != zone.Name ||
+			price, offered := e.price(capacitySpot, name, zone.Name, c.now)
+			if !offered || zoneAsked != "" && zoneAsked != zone.Name ||
 				!filters.matchTags(nil, map[string]string{"instance-type": name, "availability-zone": zone.Name, "product-description": product}) {
 				continue
 			}

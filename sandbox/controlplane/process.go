@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// stopLimit is how long the process has to end after it was asked to; the control plane in it gives up before.
+// stopLimit is how long the process has to end after it was requested to; the control plane in it gives up before.
 const stopLimit = 40 * time.Second
 
 // Message is a line that the process of a control plane writes to its standard output.
@@ -65,12 +65,12 @@ func absoluteDir(dir string) (string, error) {
 // child is the process of a control plane.
 type child struct {
 	cmd      *exec.Cmd
-	input    io.Closer // closed, it asks the process to stop
+	input    io.Closer // closed, it requests the process to stop
 	messages chan Message
 	failed   chan error
 	ended    chan struct{} // closed once the process has ended
 	stop     func() error
-	asked    chan struct{} // closed once it was asked to stop
+	asked    chan struct{} // closed once a stop was requested
 }
 
 func startChild(ctx context.Context, program string, env []string, options []byte) (*child, error) {
@@ -168,7 +168,7 @@ func (c *child) watch() {
 func (c *child) reportExit(err error) {
 	select {
 	case c.failed <- err:
-	default: // nobody listens, and the first errors tell the story
+	default: // no receiver; the first errors say what happened
 	}
 }
 

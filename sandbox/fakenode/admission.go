@@ -24,13 +24,13 @@ type refusal struct{ reason, message string }
 
 // room is what the pods of each node hold, as its kubelet counts.
 type room struct {
-	mu   sync.Mutex
-	held map[string]map[types.UID]corev1.ResourceList // by node and pod
-	told map[types.UID]bool                           // pods whose refusal was told, until they are seen to have ended
+	mu       sync.Mutex
+	held     map[string]map[types.UID]corev1.ResourceList // by node and pod
+	reported map[types.UID]bool                           // pods whose refusal was reported, until they are seen to have ended
 }
 
 func newRoom() *room {
-	return &room{held: map[string]map[types.UID]corev1.ResourceList{}, told: map[types.UID]bool{}}
+	return &room{held: map[string]map[types.UID]corev1.ResourceList{}, reported: map[types.UID]bool{}}
 }
 
 // markRefused reports whether a pod is refused for the first time. The write of that is seen later, and until then the pod
@@ -38,8 +38,8 @@ func newRoom() *room {
 func (r *room) markRefused(p *corev1.Pod) (first bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	first = !r.told[p.UID]
-	r.told[p.UID] = true
+	first = !r.reported[p.UID]
+	r.reported[p.UID] = true
 	return first
 }
 
@@ -68,7 +68,7 @@ func (r *room) holdLocked(node string, pod types.UID, requests corev1.ResourceLi
 func (r *room) release(p *corev1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.told, p.UID)
+	delete(r.reported, p.UID)
 	delete(r.held[p.Spec.NodeName], p.UID)
 	if len(r.held[p.Spec.NodeName]) == 0 {
 		delete(r.held, p.Spec.NodeName)

@@ -14,22 +14,22 @@ func agentTaint(t corev1.Taint) bool { return strings.HasSuffix(t.Key, "agent-no
 
 // facts are all that a decision about one instance rests on.
 type facts struct {
-	instance  Instance
-	present   bool // the cloud lists it, or it is static
-	static    bool
-	config    Config
-	configErr error
-	mayJoin   bool
-	fault     Fault
-	flapping  time.Time    // wall time since when, if the fault says so
-	node      *corev1.Node // the Node of that name, if there is one
-	twin      *corev1.Node // the second Node of the instance, if there is one
-	joined    bool         // it registered before
-	seen      bool         // and the Node was seen since
-	csiNode   bool         // the volume driver registered
-	joinedAt  time.Time    // emulated
-	goneAt    time.Time    // emulated; when it was first seen to be terminated
-	now, wall time.Time    // emulated, and that of Kubernetes
+	instance   Instance
+	present    bool // the cloud lists it, or it is static
+	static     bool
+	config     Config
+	configErr  error
+	mayJoin    bool
+	fault      Fault
+	flapping   time.Time    // wall time since when, if the fault says so
+	node       *corev1.Node // the Node of that name, if there is one
+	secondNode *corev1.Node // the second Node of the instance, if there is one
+	joined     bool         // it registered before
+	seen       bool         // and the Node was seen since
+	csiNode    bool         // the volume driver registered
+	joinedAt   time.Time    // emulated
+	goneAt     time.Time    // emulated; when it was first seen to be terminated
+	now, wall  time.Time    // emulated, and that of Kubernetes
 }
 
 // step is what to do about one instance now, and when to ask again.
@@ -42,11 +42,11 @@ type step struct {
 	register    bool
 	adopt       bool // the Node is there from an earlier run
 	deleteNode  bool
-	forget      bool // nothing is left of it
+	drop        bool // nothing is left of it
 	dropStartup bool // startup taints go now
 	identify    bool // the Node gets its provider id now
 	csiNode     bool // the volume driver registers now
-	twin        bool // there is a second Node
+	secondNode  bool // there is a second Node
 	again       time.Time
 	againWall   time.Duration
 }
@@ -86,10 +86,10 @@ func (o Options) decideStep(f facts) step {
 func (o Options) decideForMissingInstance(f facts) step {
 	s := step{why: "the instance is terminated"}
 	switch {
-	case !f.ownsNode() && f.twin == nil:
-		s.forget = !f.present
+	case !f.ownsNode() && f.secondNode == nil:
+		s.drop = !f.present
 	case o.KeepNodes || f.ownsNode() && f.node.Annotations[SimulatedAnnotation] == "":
-		s.forget = !f.present
+		s.drop = !f.present
 	case f.ownsNode() && f.node.DeletionTimestamp != nil: // others have a finalizer on it
 	case f.now.Before(f.goneAt.Add(o.DeleteAfter)):
 		s.again = f.goneAt.Add(o.DeleteAfter)
@@ -145,7 +145,7 @@ func (o Options) decideJoined(f facts) step {
 	case !f.ownsNode():
 		return step{why: "its Node is now that of " + f.node.Spec.ProviderID}
 	}
-	s.twin = f.fault.JoinTwice
+	s.secondNode = f.fault.JoinTwice
 	if at := f.joinedAt.Add(f.fault.CSINodeLate); !f.csiNode && f.now.Before(at) {
 		s.again = at
 	} else {

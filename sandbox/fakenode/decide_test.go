@@ -81,7 +81,7 @@ func TestDecide(t *testing.T) {
 		},
 		"joins twice": {
 			facts: changeFacts(registeredFacts(), func(f *facts) { f.fault.JoinTwice = true }),
-			want:  step{alive: true, heartbeat: true, ready: true, dropStartup: true, twin: true},
+			want:  step{alive: true, heartbeat: true, ready: true, dropStartup: true, secondNode: true},
 		},
 		"joins again": {
 			facts: changeFacts(registeredFacts(), func(f *facts) { f.node, f.fault.Rejoin = nil, true }),
@@ -104,7 +104,7 @@ func TestDecide(t *testing.T) {
 			want:  step{alive: true, heartbeat: true, ready: true, dropStartup: true, csiNode: true},
 		},
 		"only the second Node is left": {
-			facts: changeFacts(registeredFacts(), func(f *facts) { f.present, f.twin, f.node, f.goneAt = false, f.node, nil, epoch }),
+			facts: changeFacts(registeredFacts(), func(f *facts) { f.present, f.secondNode, f.node, f.goneAt = false, f.node, nil, epoch }),
 			want:  step{deleteNode: true}, why: "terminated",
 		},
 		"reboots": {
@@ -123,8 +123,8 @@ func TestDecide(t *testing.T) {
 		},
 		"terminated":     {facts: changeFacts(registeredFacts(), func(f *facts) { f.instance.State, f.goneAt = stateTerminated, epoch }), want: step{deleteNode: true}, why: "terminated"},
 		"being deleted":  {facts: changeFacts(registeredFacts(), func(f *facts) { f.present = false; f.node.DeletionTimestamp = &metav1.Time{Time: epoch} }), why: "terminated"},
-		"not our Node":   {facts: changeFacts(registeredFacts(), func(f *facts) { f.present = false; f.node.Annotations = nil }), want: step{forget: true}, why: "terminated"},
-		"nothing left":   {facts: changeFacts(bootedFacts(), func(f *facts) { f.present = false }), want: step{forget: true}, why: "terminated"},
+		"not our Node":   {facts: changeFacts(registeredFacts(), func(f *facts) { f.present = false; f.node.Annotations = nil }), want: step{drop: true}, why: "terminated"},
+		"nothing left":   {facts: changeFacts(bootedFacts(), func(f *facts) { f.present = false }), want: step{drop: true}, why: "terminated"},
 		"still reported": {facts: changeFacts(bootedFacts(), func(f *facts) { f.instance.State = stateTerminated }), why: "terminated"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -37,7 +37,7 @@ func (s *Simulator) portForward(w http.ResponseWriter, r *http.Request) {
 		}
 	})
 	if connection == nil {
-		return // it has answered
+		return // it has responded
 	}
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -61,7 +61,7 @@ func (s *Simulator) portForward(w http.ResponseWriter, r *http.Request) {
 			}
 			running.Go(func() {
 				if err := s.forwardPort(r.Context(), p, data); err != nil {
-					_, _ = fmt.Fprint(failures, err) // there is nobody else to tell
+					_, _ = fmt.Fprint(failures, err) // there is no other reader
 				}
 				_ = errors.Join(data.Close(), failures.Close())
 				connection.RemoveStreams(data, failures)

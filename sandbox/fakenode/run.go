@@ -131,7 +131,7 @@ func (s *Simulator) syncRun(ctx context.Context, key string, p *corev1.Pod, m ma
 	}
 	switch {
 	case p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed:
-		if r != nil && r.liveProcess() != nil { // somebody else said so
+		if r != nil && r.liveProcess() != nil { // another goroutine reported it
 			r.liveProcess().Stop(true)
 		}
 		d := decideStop(p, now)
@@ -182,10 +182,10 @@ func (s *Simulator) launch(ctx context.Context, key string, p *corev1.Pod, m mac
 	if err != nil {
 		wait := &corev1.ContainerStateWaiting{Reason: "CreateContainerConfigError", Message: err.Error()}
 		r.mu.Lock()
-		told := r.waiting != nil && *r.waiting == *wait
+		reported := r.waiting != nil && *r.waiting == *wait
 		r.waiting, r.due = wait, now.Add(setupRetry)
 		r.mu.Unlock()
-		if !told {
+		if !reported {
 			s.recordWarning(ctx, p, "Failed", "Error: "+err.Error())
 		}
 		return setupRetry, s.reportRun(ctx, p, m.instance, r, now)

@@ -35,24 +35,24 @@ type Simulator struct {
 
 // machine is the in-memory state of an instance.
 type machine struct {
-	instance         Instance
-	present, static  bool
-	config           Config
-	configErr        error
-	joined           bool      // it registered
-	seen             bool      // and the Node was seen
-	joinedAt, goneAt time.Time // emulated
-	why              string
-	refused          bool // for want of an access entry, which may come
-	alive, heartbeat bool
-	ready, twin      bool
-	csiNode          bool // the volume driver registered
-	allocatable      corev1.ResourceList
+	instance          Instance
+	present, static   bool
+	config            Config
+	configErr         error
+	joined            bool      // it registered
+	seen              bool      // and the Node was seen
+	joinedAt, goneAt  time.Time // emulated
+	why               string
+	refused           bool // for want of an access entry, which may come
+	alive, heartbeat  bool
+	ready, secondNode bool
+	csiNode           bool // the volume driver registered
+	allocatable       corev1.ResourceList
 }
 
 // renewsLease says whether the lease of one of its Nodes is renewed.
 func (m machine) renewsLease(node string) bool {
-	return m.heartbeat && (node == m.instance.PrivateDNS || m.twin)
+	return m.heartbeat && (node == m.instance.PrivateDNS || m.secondNode)
 }
 
 // New checks the options. Nothing happens before Run.
@@ -160,7 +160,7 @@ func (s *Simulator) processQueue(ctx context.Context, q workqueue.TypedRateLimit
 
 const (
 	refreshPause = 20 * time.Millisecond // so that a burst of changes is read once
-	refreshLimit = 10 * time.Second      // for a Cloud that forgets to tell
+	refreshLimit = 10 * time.Second      // for a Cloud that does not notify
 )
 
 func (s *Simulator) followCloud(ctx context.Context) {
@@ -286,7 +286,7 @@ func (s *Simulator) nodeSeen(n *corev1.Node) {
 	defer s.mu.Unlock()
 	if s.machines[id] == nil && n.Annotations[SimulatedAnnotation] != "" {
 		// Of an earlier run, and its instance may be gone. If the cloud lists it, refresh takes over.
-		name := strings.TrimPrefix(n.Name, twinPrefix)
+		name := strings.TrimPrefix(n.Name, secondNodePrefix)
 		s.machines[id] = &machine{instance: Instance{ID: id, Zone: zoneOf(n.Spec.ProviderID), PrivateDNS: name}}
 		s.byNode[name] = id
 	}

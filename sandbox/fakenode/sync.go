@@ -50,8 +50,8 @@ func (s *Simulator) observeInstance(id string) (facts, bool) {
 		if n, err := s.nodes.Get(f.instance.PrivateDNS); err == nil {
 			f.node = n
 		}
-		if n, err := s.nodes.Get(twinPrefix + f.instance.PrivateDNS); err == nil && belongsToInstance(n, f.instance) && n.Annotations[SimulatedAnnotation] != "" {
-			f.twin = n
+		if n, err := s.nodes.Get(secondNodePrefix + f.instance.PrivateDNS); err == nil && belongsToInstance(n, f.instance) && n.Annotations[SimulatedAnnotation] != "" {
+			f.secondNode = n
 		}
 	}
 	return f, true
@@ -66,43 +66,43 @@ func (s *Simulator) recordDecision(id string, f facts, d step) {
 		return
 	}
 	_, allocatable := s.nodeResources(f)
-	beats, twinBeats := d.heartbeat && !m.heartbeat, d.heartbeat && d.twin && !(m.heartbeat && m.twin)
+	beats, secondBeats := d.heartbeat && !m.heartbeat, d.heartbeat && d.secondNode && !(m.heartbeat && m.secondNode)
 	woke := d.alive != m.alive || d.ready && !m.ready
 	m.why, m.refused = d.why, d.refused
-	m.alive, m.heartbeat, m.ready, m.twin = d.alive, d.heartbeat, d.ready, d.twin
+	m.alive, m.heartbeat, m.ready, m.secondNode = d.alive, d.heartbeat, d.ready, d.secondNode
 	m.allocatable = allocatable
-	twin := twinPrefix + m.instance.PrivateDNS
-	if d.twin {
-		s.byNode[twin] = id
+	secondNode := secondNodePrefix + m.instance.PrivateDNS
+	if d.secondNode {
+		s.byNode[secondNode] = id
 	}
 	if d.adopt {
 		m.joined = true // joinedAt stays zero: it has been up for long
 	}
 	m.seen = m.seen || f.ownsNode()
-	if d.forget {
+	if d.drop {
 		delete(s.machines, id)
 		if s.byNode[m.instance.PrivateDNS] == id {
 			delete(s.byNode, m.instance.PrivateDNS)
-			delete(s.byNode, twin)
+			delete(s.byNode, secondNode)
 		}
 	}
 	s.mu.Unlock()
 	if beats {
 		s.leaseQueue.Add(f.instance.PrivateDNS)
 	}
-	if twinBeats {
-		s.leaseQueue.Add(twin)
+	if secondBeats {
+		s.leaseQueue.Add(secondNode)
 	}
 	if woke { // or died: nothing runs on a machine that is off
 		s.podsOf(f.instance.PrivateDNS)
-		s.podsOf(twin)
+		s.podsOf(secondNode)
 	}
 }
 
 func (s *Simulator) performStep(ctx context.Context, f facts, d step) error {
 	switch {
 	case d.deleteNode:
-		return errors.Join(s.deleteNode(ctx, f.node), s.deleteNode(ctx, f.twin))
+		return errors.Join(s.deleteNode(ctx, f.node), s.deleteNode(ctx, f.secondNode))
 	case d.register:
 		return s.register(ctx, f)
 	case d.alive && f.ownsNode():
@@ -135,19 +135,19 @@ func (s *Simulator) keepNode(ctx context.Context, f facts, d step) error {
 
 func (s *Simulator) keepDuplicateNode(ctx context.Context, f facts, d step) error {
 	switch {
-	case d.twin && f.twin == nil:
-		twin := s.newNode(f)
-		twin.Name = twinPrefix + twin.Name
-		twin.Labels[corev1.LabelHostname] = twin.Name
-		_, err := s.Client.CoreV1().Nodes().Create(ctx, twin, metav1.CreateOptions{})
+	case d.secondNode && f.secondNode == nil:
+		secondNode := s.newNode(f)
+		secondNode.Name = secondNodePrefix + secondNode.Name
+		secondNode.Labels[corev1.LabelHostname] = secondNode.Name
+		_, err := s.Client.CoreV1().Nodes().Create(ctx, secondNode, metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) {
 			return nil
 		}
 		return err
-	case d.twin:
-		return s.reportStatus(ctx, f, f.twin, d.ready)
-	case f.twin != nil:
-		return s.deleteNode(ctx, f.twin)
+	case d.secondNode:
+		return s.reportStatus(ctx, f, f.secondNode, d.ready)
+	case f.secondNode != nil:
+		return s.deleteNode(ctx, f.secondNode)
 	}
 	return nil
 }

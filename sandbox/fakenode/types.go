@@ -30,8 +30,8 @@ const SimulatedAnnotation = "sandbox.dovetail.sh/simulated"
 // the time until which it does, in RFC 3339, or "always". The lease is renewed all the same.
 const LeaveReadyAnnotation = "sandbox.dovetail.sh/leave-ready"
 
-// twinPrefix begins the name of the second Node of an instance that joined twice.
-const twinPrefix = "twin-"
+// secondNodePrefix begins the name of the second Node of an instance that joined twice.
+const secondNodePrefix = "twin-"
 
 // States of an instance that matter here; any other one means that nothing runs on it.
 const (
@@ -71,7 +71,7 @@ type Cloud interface {
 	// Instances returns all instances, in any order. Those terminated may be missing. The caller does
 	// not change what it gets, and keeps it.
 	Instances() []Instance
-	// Changed returns a channel that is closed, or receives a value, when Instances or MayJoin answers
+	// Changed returns a channel that is closed, or receives a value, when Instances or MayJoin returns
 	// differently. It is requested again before every call of Instances, so that no change is missed.
 	Changed() <-chan struct{}
 	// MayJoin says whether the cluster admits nodes with this instance profile.
@@ -98,7 +98,7 @@ type Volume struct {
 type Clock interface {
 	Now() time.Time
 	// Until returns a channel that is closed at t, at once if that has passed, or when the clock was
-	// changed and should be asked again. Who does not wait any longer calls stop.
+	// changed and should be called again. A caller that does not wait any longer calls stop.
 	Until(t time.Time) (reached <-chan struct{}, stop func())
 }
 

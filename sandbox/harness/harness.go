@@ -116,7 +116,7 @@ func run(m *testing.M, o Options, server **Server) (code int, err error) {
 // Start is Main for a test binary that needs more than one control plane: it starts one in a folder, with our
 // CRDs installed. Prepare is left to the caller.
 func Start(ctx context.Context, dir string, o Options) (*Server, error) {
-	ctrllog.SetLogger(klog.Background()) // else clients complain that nobody did
+	ctrllog.SetLogger(klog.Background()) // else clients complain that no logger is set
 	s, err := start(ctx, dir, o)
 	if err != nil {
 		return nil, err

@@ -9,7 +9,7 @@ import (
 )
 
 // Ports for processes that are ended and started again are below those that the kernel gives to connections and to
-// whoever requests any: while such a process is down somebody else would have its port.
+// processes that request any: while such a process is down another one would have its port.
 const (
 	firstPort   = 10_000
 	portsOfOne  = 100 // that one process of tests may request

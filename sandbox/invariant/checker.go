@@ -29,7 +29,7 @@ const (
 	G4  Rule = "G4"  // nothing is disrupted by who does not see
 	G5  Rule = "G5"  // budgets hold
 	G6  Rule = "G6"  // protected pods stay until the deadline
-	G7  Rule = "G7"  // no taint is forgotten
+	G7  Rule = "G7"  // no taint is left over
 	G8  Rule = "G8"  // no pod has two claims
 	G10 Rule = "G10" // limits hold
 	G11 Rule = "G11" // a launch may be repeated
@@ -48,7 +48,7 @@ type Options struct {
 type Limits struct {
 	Rest      time.Duration // until the world counts as being at rest: 3 min
 	Orphan    time.Duration // that an instance without a claim may live: 30 s and a round of the collector
-	Taint     time.Duration // that a forgotten taint may stay: a pass of 10 s, twice
+	Taint     time.Duration // that a leftover taint may stay: a pass of 10 s, twice
 	WatchLag  time.Duration // that watches may lag behind each other: 2 s
 	Visible   time.Duration // until something stuck must say so: 5 min
 	Explained time.Duration // until a drain must name the pods that hold it: 2 min, of which it may need one to say something new
@@ -123,7 +123,7 @@ type Checker struct {
 	budgets   map[types.NamespacedName]*policyv1.PodDisruptionBudget
 	pools     map[string]*karpv1.NodePool
 	buffers   map[types.UID]int32 // for how many pods room was kept at most
-	events    map[string]bool     // kind, namespace and name of objects that somebody said something about
+	events    map[string]bool     // kind, namespace and name of objects that an event is about
 	instances map[string]awsemu.InstanceView
 	rates     map[string][]time.Time
 	matching  matching
@@ -220,7 +220,7 @@ func (c *Checker) endDisturbance(at time.Time) {
 	c.disturbed = at
 }
 
-// Object tells of an object that changed or went away.
+// Object takes in an object that changed or went away.
 func (c *Checker) Object(at time.Time, kind Kind, obj client.Object) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -253,7 +253,7 @@ func (c *Checker) Object(at time.Time, kind Kind, obj client.Object) {
 	}
 }
 
-// Advance judges what only time tells. Call it every second or so.
+// Advance judges what only time shows. Call it every second or so.
 func (c *Checker) Advance(at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -29,7 +29,7 @@ func (c *Checker) eventSeen(at time.Time, kind Kind, e *eventsv1.Event) {
 
 // checkVisible is G13 for what shows in objects: a pod that waits for a place, a claim that does not
 // become ready or does not go, and a pool that is not ready. Each says why, in an event or a condition.
-// That a reason is the right one, only a test can tell. A terminating claim says so in its conditions alone:
+// That a reason is the right one, only a test can check. A terminating claim says so in its conditions alone:
 // the events of its life until then explain nothing.
 func (c *Checker) checkVisible(at time.Time) {
 	stuck := func(object, pool, namespace, what string, holds bool) {
@@ -105,9 +105,9 @@ func hasExplanation(list []metav1.Condition, kinds ...string) bool {
 
 // dropOldState drops what can not matter any more.
 func (c *Checker) dropOldState(at time.Time) {
-	const remembered = time.Minute
+	const kept = time.Minute
 	for uid, p := range c.pods {
-		if !p.gone.IsZero() && at.Sub(p.gone) > remembered {
+		if !p.gone.IsZero() && at.Sub(p.gone) > kept {
 			delete(c.pods, uid)
 			delete(c.since, "stuck "+podObject(p.Pod))
 		}

@@ -73,7 +73,7 @@ func (c *Checker) nodeChanged(at time.Time, kind Kind, next *corev1.Node) {
 	c.recordHistory(at, nodeObject(next.Name), strings.Join(words, " "))
 }
 
-// Request tells of a request of the controller to the API server that was answered.
+// Request takes in a request of the controller to the API server that got its response.
 func (c *Checker) Request(r apiproxy.Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,7 +84,7 @@ func (c *Checker) Request(r apiproxy.Request) {
 	}
 }
 
-// checkRemoval is G6 for what the controller asks of the API server: it names the pod by its UID, and it
+// checkRemoval is G6 for what the controller requests of the API server: it names the pod by its UID, and it
 // leaves protected pods alone until the deadline of their node. The API server itself holds evictions
 // back for a PodDisruptionBudget, so a budget is looked at for deletions alone.
 func (c *Checker) checkRemoval(r apiproxy.Request) {
@@ -198,9 +198,9 @@ func (c *Checker) checkSuspects(at time.Time) {
 func (c *Checker) checkTaints(at time.Time) {
 	for _, n := range c.nodes {
 		owner := c.claimOfNode(n.Name)
-		forgotten := isManaged(n) && hasTaint(n, karpv1.TaintKeyDisrupted) && n.DeletionTimestamp == nil &&
+		leftover := isManaged(n) && hasTaint(n, karpv1.TaintKeyDisrupted) && n.DeletionTimestamp == nil &&
 			(owner == nil || owner.DeletionTimestamp == nil && !condition.True(owner.Status.Conditions, karpv1.ConditionDisruptionReason))
-		if lasts := c.heldFor(at, "taint "+n.Name, forgotten); lasts > c.options.Limits.Taint {
+		if lasts := c.heldFor(at, "taint "+n.Name, leftover); lasts > c.options.Limits.Taint {
 			c.reportViolation(Violation{
 				Rule: G7, At: at, Object: nodeObject(n.Name), Pool: n.Labels[karpv1.LabelNodePool],
 				What: fmt.Sprintf("it has the taint %s for %s and is not going", karpv1.TaintKeyDisrupted, lasts.Round(time.Second)),

@@ -171,7 +171,7 @@ func (c *Controller) PID() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.running == nil {
-		return 0 // it ended at once; Err tells
+		return 0 // it ended at once; Err says why
 	}
 	return c.running.cmd.Process.Pid
 }
@@ -248,11 +248,11 @@ func (c *Controller) processEnvironment() []string {
 	return append(env, c.options.Env...)
 }
 
-// handleExit tells of a process that ended, and runs it again if it should.
+// handleExit reports a process that ended, and runs it again if it should.
 func (c *Controller) handleExit(ctx context.Context, p *process, err error) {
 	c.mu.Lock()
 	c.running = nil
-	again, told := c.options.Restart && !c.stopped, !p.expected
+	again, report := c.options.Restart && !c.stopped, !p.expected
 	if c.delay = min(max(restartDelay, 2*c.delay), longestDelay); p.expected || time.Since(p.began) > livedLong {
 		c.delay = restartDelay
 	}
@@ -260,16 +260,16 @@ func (c *Controller) handleExit(ctx context.Context, p *process, err error) {
 	c.mu.Unlock()
 	close(p.done)
 	if again {
-		if told && !held && c.options.Ended != nil {
+		if report && !held && c.options.Ended != nil {
 			c.options.Ended(fmt.Errorf("the controller ended (%w) and is run again; see %s", cmp.Or(err, errors.New("exit status 0")), c.Log))
 		}
 		time.Sleep(delay)
-		err, told = c.restartUnlessHeld(ctx), true
+		err, report = c.restartUnlessHeld(ctx), true
 		if err == nil {
 			return
 		}
 	}
-	if !told {
+	if !report {
 		return
 	}
 	text := fmt.Errorf("the controller ended; see %s", c.Log)
@@ -278,6 +278,6 @@ func (c *Controller) handleExit(ctx context.Context, p *process, err error) {
 	}
 	select {
 	case c.ended <- text:
-	default: // somebody was told already
+	default: // a failure was reported already
 	}
 }

@@ -13,8 +13,8 @@ import (
 // clusterDNS is the tenth address of the Services of the control plane, as everywhere.
 const clusterDNS = "10.100.0.10"
 
-// installDNS makes the Service that every cluster of EKS is born with, and that tells a controller the address of the
-// cluster DNS. Nothing answers there. One that is there stays as it is: somebody may have changed it.
+// installDNS makes the Service that every cluster of EKS is born with, and that gives a controller the address of the
+// cluster DNS. Nothing responds there. One that is there stays as it is: a user may have changed it.
 func (w *World) installDNS(ctx context.Context) error {
 	client, err := kubernetes.NewForConfig(w.ControlPlane.Config)
 	if err != nil {

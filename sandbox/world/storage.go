@@ -10,7 +10,7 @@ import (
 )
 
 // installStorage makes the class that claims get which name none. One that is there stays as it is:
-// somebody may have changed it.
+// a user may have changed it.
 func (w *World) installStorage(ctx context.Context) error {
 	client, err := kubernetes.NewForConfig(w.ControlPlane.Config)
 	if err != nil {

@@ -294,16 +294,16 @@ func (w *World) runInBackground(run func() error) {
 		if err := run(); err != nil {
 			select {
 			case w.failed <- err:
-			default: // somebody was told already
+			default: // a failure was reported already
 			}
 		}
 	})
 }
 
-// Err tells when a part of the world failed.
+// Err reports that a part of the world failed.
 func (w *World) Err() <-chan error { return w.failed }
 
-// Stop stops everything and writes the state down. Called again, it answers the same.
+// Stop stops everything and writes the state down. Called again, it returns the same.
 func (w *World) Stop() error { return w.stop() }
 
 func (w *World) stopAll() error {

@@ -87,22 +87,22 @@ func (s *offeringWriter) writeOfferings(i int) {
 	for j := range s.shape.launchPlaces {
 		l := &s.shape.launchPlaces[j]
 		zone := s.shape.places[l.place].zone
-		sold := usable && s.open[l.place] && m.zones&s.shape.places[l.place].bit != 0
-		sell := func(capacityType string, usd float64, known bool) {
-			can, out := sold && known, s.catalog.options.Unavailable.Has(capacityType, m.name, zone, l.group)
+		offered := usable && s.open[l.place] && m.zones&s.shape.places[l.place].bit != 0
+		add := func(capacityType string, usd float64, known bool) {
+			can, out := offered && known, s.catalog.options.Unavailable.Has(capacityType, m.name, zone, l.group)
 			s.buffer = append(s.buffer, catalog.Offering{
 				Zone: zone, CapacityType: capacityType, Price: usd, Risk: usd * s.catalog.options.Risks.Share(capacityType, m.name, zone), Labels: l.labels, Available: can && !out, Out: can && out,
 			})
 		}
 		if m.onDemand {
-			sell(karpv1.CapacityTypeOnDemand, onDemand, priced)
+			add(karpv1.CapacityTypeOnDemand, onDemand, priced)
 		}
 		if m.spot {
 			usd, known := s.catalog.options.Prices.Spot(m.name, zone)
 			if own, overlaid := s.overlay[m.name]; !known && overlaid {
 				usd, known = own, true
 			}
-			sell(karpv1.CapacityTypeSpot, usd, known)
+			add(karpv1.CapacityTypeSpot, usd, known)
 		}
 	}
 }

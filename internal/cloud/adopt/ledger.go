@@ -94,7 +94,7 @@ func (l *Ledger) Instance(claim types.UID) (instance string, given bool) {
 	return e.instance, given
 }
 
-// Drop forgets the instance of a claim, which has ended.
+// Drop drops the instance of a claim, which has ended.
 func (l *Ledger) Drop(claim types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

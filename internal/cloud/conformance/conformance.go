@@ -109,7 +109,7 @@ func launchAnswers(t *testing.T, l Environment) {
 	clear(got.Labels) // it is the caller's
 	again := l.launch(t, l.Provider, claim)
 	if len(again.Labels) == 0 {
-		t.Error("labels are shared between two answers")
+		t.Error("labels are shared between two responses")
 	}
 	if diff := cmp.Diff(before, claim); diff != "" {
 		t.Errorf("the claim was changed (-before +after):\n%s", diff)
@@ -124,7 +124,7 @@ func launchIsIdempotent(t *testing.T, l Environment) {
 	one, two := l.Claim("one"), l.Claim("two")
 	first := l.launch(t, l.Provider, one)
 	if again := l.launch(t, l.Provider, one); again.ID != first.ID {
-		t.Errorf("asked again, %s was bought beside %s", again.ID, first.ID)
+		t.Errorf("called again, it launched %s beside %s", again.ID, first.ID)
 	}
 	l.Record(one, first)
 	other := l.launch(t, l.Provider, two)
@@ -258,7 +258,7 @@ func withoutCapacity(t *testing.T, l Environment) {
 		t.Errorf("a list that was given out changed (-before +after):\n%s", diff)
 	}
 	if ids := l.ids(t); len(ids) > 0 {
-		t.Errorf("bought all the same: %v", ids)
+		t.Errorf("launched all the same: %v", ids)
 	}
 }
 
@@ -274,29 +274,29 @@ func keys(of map[offering]bool) []string {
 func lifeOfAnInstance(t *testing.T, l Environment) {
 	t.Helper()
 	claim := l.Claim("one")
-	bought := l.launch(t, l.Provider, claim)
-	l.Record(claim, bought)
+	launched := l.launch(t, l.Provider, claim)
+	l.Record(claim, launched)
 	l.AdvanceTime()
-	found, err := l.Provider.Find(t.Context(), bought.ID)
-	if err != nil || found.ID != bought.ID || found.Type != bought.Type || found.Zone != bought.Zone || found.CapacityType != bought.CapacityType || found.Terminating {
-		t.Errorf("found %+v, %v; want %+v", found, err, bought)
+	found, err := l.Provider.Find(t.Context(), launched.ID)
+	if err != nil || found.ID != launched.ID || found.Type != launched.Type || found.Zone != launched.Zone || found.CapacityType != launched.CapacityType || found.Terminating {
+		t.Errorf("found %+v, %v; want %+v", found, err, launched)
 	}
-	if ids := l.ids(t); !slices.Equal(ids, []cloud.ID{bought.ID}) {
-		t.Errorf("listed are %v, want %s", ids, bought.ID)
+	if ids := l.ids(t); !slices.Equal(ids, []cloud.ID{launched.ID}) {
+		t.Errorf("listed are %v, want %s", ids, launched.ID)
 	}
 	for range 2 { // it may be repeated
-		if err := l.Provider.Terminate(t.Context(), bought.ID); err != nil && kindOf(t, err) != cloud.NotFound {
+		if err := l.Provider.Terminate(t.Context(), launched.ID); err != nil && kindOf(t, err) != cloud.NotFound {
 			t.Errorf("terminate: %v", err)
 		}
 	}
-	if found, err := l.Provider.Find(t.Context(), bought.ID); err == nil && !found.Terminating || err != nil && kindOf(t, err) != cloud.NotFound {
+	if found, err := l.Provider.Find(t.Context(), launched.ID); err == nil && !found.Terminating || err != nil && kindOf(t, err) != cloud.NotFound {
 		t.Errorf("find while it ends: %+v, %v", found, err)
 	}
 	l.AdvanceTime()
-	if _, err := l.Provider.Find(t.Context(), bought.ID); kindOf(t, err) != cloud.NotFound {
+	if _, err := l.Provider.Find(t.Context(), launched.ID); kindOf(t, err) != cloud.NotFound {
 		t.Errorf("find once it is gone: %v, want NotFound", err)
 	}
-	if err := l.Provider.Terminate(t.Context(), bought.ID); kindOf(t, err) != cloud.NotFound {
+	if err := l.Provider.Terminate(t.Context(), launched.ID); kindOf(t, err) != cloud.NotFound {
 		t.Errorf("terminate once it is gone: %v, want NotFound", err)
 	}
 	if ids := l.ids(t); len(ids) > 0 {
@@ -304,7 +304,7 @@ func lifeOfAnInstance(t *testing.T, l Environment) {
 	}
 }
 
-// foreignIDs: one of another cloud cannot be asked about, which is not "does not exist".
+// foreignIDs: one of another cloud cannot be looked up, which is not "does not exist".
 func foreignIDs(t *testing.T, l Environment) {
 	t.Helper()
 	ctx := t.Context()
@@ -351,8 +351,8 @@ func reboots(t *testing.T, l Environment) {
 	if kind := kindOf(t, l.Provider.Reboot(t.Context(), claim, "early")); !final(kind) {
 		t.Errorf("a claim without instance: kind %v, want one that is not repeated", kind)
 	}
-	bought := l.launch(t, l.Provider, claim)
-	l.Record(claim, bought)
+	launched := l.launch(t, l.Provider, claim)
+	l.Record(claim, launched)
 	l.AdvanceTime()
 	for range 2 { // one request, repeated
 		if err := l.Provider.Reboot(t.Context(), claim, "op"); err != nil {
@@ -360,10 +360,10 @@ func reboots(t *testing.T, l Environment) {
 		}
 	}
 	l.AdvanceTime()
-	if found, err := l.Provider.Find(t.Context(), bought.ID); err != nil || found.Terminating {
+	if found, err := l.Provider.Find(t.Context(), launched.ID); err != nil || found.Terminating {
 		t.Errorf("after a reboot: %+v, %v", found, err)
 	}
-	if err := l.Provider.Terminate(t.Context(), bought.ID); err != nil {
+	if err := l.Provider.Terminate(t.Context(), launched.ID); err != nil {
 		t.Errorf("terminate: %v", err)
 	}
 	l.AdvanceTime()

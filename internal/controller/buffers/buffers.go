@@ -86,7 +86,7 @@ type unreadable struct {
 	at   time.Time
 }
 
-// unreadableError says that a kind cannot be read until somebody acts. It was logged once, and to try again at once
+// unreadableError says that a kind cannot be read until the user acts. It was logged once, and to try again at once
 // changes nothing.
 type unreadableError struct{ text string }
 
@@ -386,7 +386,7 @@ func (b *Buffers) follow(ctx context.Context, obj client.Object, list client.Obj
 	return true, nil
 }
 
-// whyUnreadable says what has to be done before a kind can be read, if it cannot be read until somebody does something.
+// whyUnreadable says what has to be done before a kind can be read, if it cannot be read without a change by the user.
 func whyUnreadable(kind reflect.Type, err error) (text string, lasts bool) {
 	_, plural, _ := strings.Cut(kind.String(), ".")
 	plural += "s"
@@ -400,7 +400,7 @@ func whyUnreadable(kind reflect.Type, err error) (text string, lasts bool) {
 	return "", false
 }
 
-// specChanged tells changes of specs from those of status, of which there are many more. Nothing that matters here
+// specChanged distinguishes changes of specs from those of status, of which there are many more. Nothing that matters here
 // depends on the status of an object.
 func specChanged(before, after any) bool {
 	x, ok := before.(client.Object)

@@ -70,7 +70,7 @@ func (r *reporter) report(ctx context.Context, effect command.Effect) {
 		if e.Busy != nil {
 			log.FromContext(ctx).V(1).Info("node is part of a running command", "Node", klog.KRef("", e.Busy.Node), "NodeClaim", klog.KRef("", e.Busy.Claim))
 		} else {
-			log.FromContext(ctx).V(1).Info("nothing is bought from the NodePool for a while", "NodePools", e.Command.Template)
+			log.FromContext(ctx).V(1).Info("nothing is launched from the NodePool for a while", "NodePools", e.Command.Template)
 		}
 	case command.Objected:
 		o := e.Objection

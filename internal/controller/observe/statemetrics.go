@@ -37,7 +37,7 @@ type StateMetrics struct {
 	pools map[string]*karpv1.NodePool
 }
 
-// nodeState is a node and what the pods on it ask for. The node is nil while only its pods are known.
+// nodeState is a node and what the pods on it request. The node is nil while only its pods are known.
 type nodeState struct {
 	node *corev1.Node
 	sums [2]map[corev1.ResourceName]*podAmount // of ordinary and of DaemonSet pods
@@ -119,7 +119,7 @@ func (m *StateMetrics) nodeOf(name string) *nodeState {
 	return state
 }
 
-// dropNode forgets a node that is gone, once its last pod is.
+// dropNode drops a node that is gone, once its last pod is.
 func (m *StateMetrics) dropNode(name string, state *nodeState) {
 	if state.node == nil && state.pods == 0 {
 		delete(m.nodes, name)

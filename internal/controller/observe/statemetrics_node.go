@@ -15,7 +15,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
-// podAmount is what pods ask for of a resource and how far they may go, in thousandths: sums of whole
+// podAmount is what pods request of a resource and how far they may go, in thousandths: sums of whole
 // numbers come back to zero when the last pod goes.
 type podAmount struct{ request, limit int64 }
 
@@ -44,7 +44,7 @@ func asksOf(pod *corev1.Pod) []podAsk {
 	return append(asks, podAsk{corev1.ResourcePods, podAmount{request: 1000}})
 }
 
-// count adds what a pod asks for to the sums of its node, or with -1 takes it away.
+// count adds what a pod requests to the sums of its node, or with -1 takes it away.
 func (n *nodeState) count(asks []podAsk, daemon bool, times int64) {
 	sums := n.sums[0]
 	if daemon {
@@ -100,7 +100,7 @@ func (s *scrape) nodeLabels(n *corev1.Node) []*dto.LabelPair {
 	for _, key := range keys {
 		values = append(values, n.Labels[key])
 	}
-	values = append(values, n.Name, string(n.Status.Phase), strconv.FormatBool(bought(n)))
+	values = append(values, n.Name, string(n.Status.Phase), strconv.FormatBool(isOurs(n)))
 	return s.pairs.Of(s.set.NodesCurrentLifetime.Labels(), values...)
 }
 
@@ -112,10 +112,10 @@ func inUnits(q resource.Quantity) float64 {
 	return q.AsApproximateFloat64()
 }
 
-// bought says whether a node was bought by us.
-func bought(n *corev1.Node) bool { return n.Labels[karpv1.LabelNodePool] != "" }
+// isOurs says whether a node was launched by us.
+func isOurs(n *corev1.Node) bool { return n.Labels[karpv1.LabelNodePool] != "" }
 
-// utilization is what all pods ask for as a share of what all nodes have for them.
+// utilization is what all pods request as a share of what all nodes have for them.
 func (s *scrape) utilization(nodes map[string]*nodeState) {
 	have, asked := map[corev1.ResourceName]float64{}, map[corev1.ResourceName]float64{}
 	for _, name := range slices.Sorted(maps.Keys(nodes)) { // a sum of fractions depends on their order

@@ -95,16 +95,16 @@ func elapsed(from, to time.Time) float64 { return max(to.Sub(from).Seconds(), 0)
 func (s *scrape) pod(state *podState, node *nodeState) {
 	pod := state.pod
 	labels := func(key string) string { return pod.Spec.NodeSelector[key] } // where it wants to be
-	isOurs := false
+	ours := false
 	if node != nil && node.node != nil {
 		labels = func(key string) string { return node.node.Labels[key] } // where it is
-		isOurs = bought(node.node)
+		ours = isOurs(node.node)
 	}
 	s.add(s.set.PodsState, 1,
 		pod.Name, pod.Namespace, ownerPath(pod), pod.Spec.NodeName, strconv.FormatBool(pod.Spec.NodeName != ""),
 		labels(karpv1.LabelNodePool), labels(corev1.LabelTopologyZone), labels(corev1.LabelArchStable),
 		labels(karpv1.LabelCapacityType), labels(corev1.LabelInstanceTypeStable),
-		string(pod.Status.Phase), strconv.FormatBool(readyCondition(pod) != nil), strconv.FormatBool(isOurs))
+		string(pod.Status.Phase), strconv.FormatBool(readyCondition(pod) != nil), strconv.FormatBool(ours))
 	if cluster.PodEnded(pod) {
 		return
 	}

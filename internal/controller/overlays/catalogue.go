@@ -6,7 +6,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 )
 
-// catalogue notices that other instance types are for sale than those that overlays were evaluated for: two overlays may
+// catalogue notices that other instance types are offered than those that overlays were evaluated for: two overlays may
 // conflict about a type that is new. Prices and capacity at the moment make no difference.
 type catalogue struct {
 	known map[listKey]uint64
@@ -18,10 +18,10 @@ type listKey struct {
 	n     int
 }
 
-// differs reports whether two lists have different types, or sell them in other places.
+// differs reports whether two lists have different types, or offer them in other places.
 func (c *catalogue) differs(a, b []catalog.InstanceType) bool { return c.identity(a) != c.identity(b) }
 
-// identity is a number for the types of a list and where they are sold. Each list is read once.
+// identity is a number for the types of a list and where they are offered. Each list is read once.
 func (c *catalogue) identity(list []catalog.InstanceType) uint64 {
 	if len(list) == 0 {
 		return 0

@@ -14,7 +14,7 @@ import (
 type Batcher struct {
 	mu     sync.Mutex
 	window provision.Window
-	news   chan struct{} // something new asked
+	news   chan struct{} // there is a new reason for a pass
 }
 
 // NewBatcher returns a Batcher with no window open.
@@ -81,7 +81,7 @@ func (b *Batcher) close() (left time.Duration, closed bool) {
 	return 0, true
 }
 
-// drop forgets what asked.
+// drop closes the window and drops the request for a pass.
 func (b *Batcher) drop() {
 	b.window.Drop()
 	select {

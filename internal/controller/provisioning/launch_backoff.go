@@ -25,10 +25,10 @@ func NewLaunchBackoff(reservationLabel string) *LaunchBackoff {
 }
 
 // RecordLaunch records how a launch ended.
-func (r *LaunchBackoff) RecordLaunch(claim *karpv1.NodeClaim, bought cloud.Instance, err error, now time.Time) {
+func (r *LaunchBackoff) RecordLaunch(claim *karpv1.NodeClaim, launched cloud.Instance, err error, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.state.RecordLaunch(claim, bought, err, now)
+	r.state.RecordLaunch(claim, launched, err, now)
 }
 
 // RecordDenied backs off a pool whose claims the API server denies.

@@ -211,7 +211,7 @@ func (p *Provisioner) Pass(ctx context.Context) {
 	logger.Info("computed new nodeclaim(s) to fit pod(s)", "nodeclaims", len(plan.Create), "pods", podsOf(plan.Create), "price", plan.Cost)
 	nodes, small := p.state.Undersized(plan)
 	if small > 0 {
-		log.FromContext(ctx).Info("node(s) came up smaller than planned, without room for the pod(s) they were bought for; these need others", "pods", small, "nodes", listFew(nodes))
+		log.FromContext(ctx).Info("node(s) came up smaller than planned, without room for the pod(s) they were launched for; these need others", "pods", small, "nodes", listFew(nodes))
 	}
 	if n := p.state.Displaced(plan, view.PlannedNodes); n > 0 && !forBuffers { // of a buffer this is what the room is for
 		log.FromContext(ctx).Info("other pods were scheduled where pod(s) were expected; these need new nodes", "pods", n)

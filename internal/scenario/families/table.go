@@ -29,7 +29,7 @@ type row struct {
 	vcpu, memoryMiB, maxPods, networkMbps, ebsMbps, nvmeGB, devices, deviceMiB int
 	onDemand                                                                   float64
 	spot                                                                       [3]float64 // by zone; 0: not offered as spot
-	sold                                                                       [3]bool
+	offered                                                                    [3]bool
 }
 
 // readTable reads the table that the sandbox's generator writes.
@@ -71,7 +71,7 @@ func readRow(cells []string) (row, error) {
 		return row{}, err
 	}
 	for zone, cell := range cells[zoneCells:] {
-		r.sold[zone] = cell != ""
+		r.offered[zone] = cell != ""
 		if cell == "" || cell == "-" {
 			continue
 		}
@@ -106,7 +106,7 @@ func instanceTypes(table []row) []scenario.InstanceType {
 			t.Capacity[name] = *resource.NewQuantity(int64(r.devices), resource.DecimalSI)
 		}
 		for zone, name := range zones() {
-			if r.sold[zone] {
+			if r.offered[zone] {
 				t.Offerings = append(t.Offerings, scenario.Offering{Zone: name, CapacityType: "on-demand", Price: r.onDemand, Available: true})
 			}
 			if r.spot[zone] > 0 {

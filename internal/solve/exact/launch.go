@@ -113,8 +113,8 @@ func (s *State) launchOf(b *Bin, known map[string]*launchTerms) *launchTerms {
 	l := &launchTerms{over: make([]int64, m.Lanes), types: make([]string, 0, min(model.MaxTypes, b.Types.Count()))}
 	known[key] = l
 	kept, count, first := bitset.NewSet(len(cat.Types)), 0, -1
-	for _, sold := range cat.TypesByPrice(cols) {
-		t := int(sold)
+	for _, byPrice := range cat.TypesByPrice(cols) {
+		t := int(byPrice)
 		if !b.Types.Has(t) {
 			continue
 		}

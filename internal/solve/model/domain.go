@@ -21,13 +21,13 @@ func (m *Model) PossibleDomains(pl *Pool, row reqs.Row, types bitset.Set, cols b
 	if !x.ByOffering {
 		return m.OpenDomains(pl, row, types, cols, k)
 	}
-	var sold bitset.Columns
+	var offered bitset.Columns
 	for t := types.Next(0); t >= 0; t = types.Next(t + 1) {
-		sold = sold.Or(cat.Offered[t].And(cols))
+		offered = offered.Or(cat.Offered[t].And(cols))
 	}
 	out := bitset.NewSet(m.Table.ValueCount(k))
 	for v, with := range x.ColumnsWith {
-		if row.Allows(k, reqs.ValueID(v)) && !with.And(sold).Empty() {
+		if row.Allows(k, reqs.ValueID(v)) && !with.And(offered).Empty() {
 			out.Add(v)
 		}
 	}

@@ -24,9 +24,9 @@ func splitDevices(r *record, family string) ([]GPU, []Accelerator, []Neuron) {
 	switch model {
 	case "T4G":
 		gpu.Name = "T4g"
-	case "A10G", "L4": // sold as 24 GB
+	case "A10G", "L4": // advertised as 24 GB
 		gpu.MemoryMiB = 22888
-	case "L40S": // sold as 48 GB
+	case "L40S": // advertised as 48 GB
 		gpu.MemoryMiB = 45776
 	}
 	return []GPU{gpu}, nil, nil

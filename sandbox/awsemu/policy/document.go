@@ -196,7 +196,7 @@ func (w *written) readPrincipal(kind Kind, s *statement) error {
 	case w.NotPrincipal != nil:
 		return errors.New("a NotPrincipal is not evaluated here; use Principal with a condition")
 	case kind == Identity && w.Principal != nil:
-		return errors.New("the Principal: whoever has the policy is the principal; leave it out")
+		return errors.New("the Principal: the identity that has the policy is the principal; leave it out")
 	case kind == Identity:
 		s.anybody = true
 		return nil
@@ -214,7 +214,7 @@ func (w *written) readPrincipal(kind Kind, s *statement) error {
 		s.principals[of] = w.Principal.names[of]
 	}
 	if len(s.principals) == 0 {
-		return errors.New("the Principal names nobody")
+		return errors.New("the Principal is empty")
 	}
 	return nil
 }

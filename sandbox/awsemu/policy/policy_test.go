@@ -178,7 +178,7 @@ func TestParseRefuses(t *testing.T) {
 		"a queue's without principal":   {Resource, policyOf(allowStatement(`"*"`, `"*"`, "")), "the Principal is missing"},
 		"a principal of another kind":   {Resource, policyOf(allowStatement(`"*"`, `"*"`, `,"Principal":{"Robot":"x"}`)), `the Principal "Robot"`},
 		"a principal that is a name":    {Resource, policyOf(allowStatement(`"*"`, `"*"`, `,"Principal":"me"`)), `the Principal "me"`},
-		"nobody":                        {Resource, policyOf(allowStatement(`"*"`, `"*"`, `,"Principal":{}`)), "names nobody"},
+		"empty":                         {Resource, policyOf(allowStatement(`"*"`, `"*"`, `,"Principal":{}`)), "Principal is empty"},
 		"NotPrincipal":                  {Resource, policyOf(allowStatement(`"*"`, `"*"`, `,"NotPrincipal":"*"`)), "NotPrincipal is not evaluated"},
 		"a resource in a trust":         {Trust, policyOf(allowStatement(`"sts:AssumeRole"`, `"*"`, `,"Principal":"*"`)), "leave it out"},
 		"an operator that is not there": {Identity, policyOf(allowStatement(`"*"`, `"*"`, conditionBlock(`{"IpAddress":{"aws:SourceIp":"10.0.0.0/8"}}`))), `the operator "IpAddress" is not evaluated`},

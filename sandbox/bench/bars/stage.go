@@ -31,7 +31,7 @@ type setting struct {
 	speed     float64  // of the emulated clock; 1 where instances end, whose age counts then
 	quick     bool     // instances come and go within moments all the same
 	large     bool     // settings of the control plane for a thousand nodes
-	metrics   bool     // somebody reads those of the controller
+	metrics   bool     // those of the controller are scraped
 	addresses int      // free ones in every subnet; 0 leaves them
 	manifests string   // NodeClass and NodePools
 	flags     []string // for the controller
@@ -43,11 +43,11 @@ const (
 	quickTiming = `{"fleetAnswer":"100ms","pending":"500ms","shuttingDown":"1s"}`
 )
 
-// look is how often a condition is requested that no watch tells of.
+// look is how often a condition is polled that no watch reports.
 const look = 100 * time.Millisecond
 
-// tellEvery is how often a long wait says how far it is.
-const tellEvery = 5 * time.Second
+// logEvery is how often a long wait logs its progress.
+const logEvery = 5 * time.Second
 
 // stage is a world with a controller in it, and what is known about the two.
 type stage struct {
@@ -216,19 +216,19 @@ func (s *stage) makeRoom(ctx context.Context, n int) error {
 // controllerUsage is what the controller uses now.
 func (s *stage) controllerUsage() (usage, error) { return processUsage(s.controller.PID()) }
 
-// waitUntil asks until something holds, and tells from time to time how far it is.
+// waitUntil polls until a condition holds, and logs its progress from time to time.
 func (s *stage) waitUntil(ctx context.Context, what string, done func() (string, bool, error)) error {
 	ticker := time.NewTicker(look)
 	defer ticker.Stop()
-	told := time.Now()
+	logged := time.Now()
 	for {
 		state, finished, err := done()
 		if err != nil || finished {
 			return err
 		}
-		if time.Since(told) > tellEvery {
+		if time.Since(logged) > logEvery {
 			s.logProgress("  %s", state)
-			told = time.Now()
+			logged = time.Now()
 		}
 		if err := s.wait(ctx, ticker.C); err != nil {
 			return fmt.Errorf("waiting for %s, so far %s: %w", what, state, err)
@@ -290,7 +290,7 @@ func (s *stage) stop() error {
 	return errors.Join(errs...)
 }
 
-// fetchURL sends one request and returns its answer.
+// fetchURL sends one request and returns its response.
 func fetchURL(ctx context.Context, method, url string, body []byte) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {

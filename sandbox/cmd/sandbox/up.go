@@ -93,7 +93,7 @@ func runUp(ctx context.Context, flags upFlags, out io.Writer) (err error) {
 		if flags.controller == controllerDovetail {
 			return fmt.Errorf("%w; make build makes it", err)
 		}
-		flags.Program = "" // nobody may need it
+		flags.Program = "" // it may not be needed
 	}
 	flags.Progress = func(step string, took time.Duration) { fmt.Fprintf(out, "  %-26s%.1f s\n", step, took.Seconds()) }
 	w, err := world.Start(ctx, flags.Options)

@@ -124,7 +124,7 @@ func (cp *plane) startSteps(o controlplane.Options) []step {
 	if !o.NoControllers {
 		steps = append(steps, step{name: "service accounts", await: cp.awaitServiceAccount})
 	}
-	// Last, so that who finds the file finds a server that answers.
+	// Last, so that a client that finds the file finds a server that responds.
 	return append(steps, step{name: "kubeconfig", launch: cp.writeKubeconfig})
 }
 
@@ -167,12 +167,12 @@ func (cp *plane) runComponent(ctx context.Context, name string, component func()
 	})
 }
 
-// failStart ends the start, if it is under way, and tells who listens.
+// failStart ends the start, if it is under way, and reports it to the receiver.
 func (cp *plane) failStart(err error) {
 	cp.giveUp(err)
 	select {
 	case cp.failed <- cp.folder.explainWithLog(err):
-	default: // nobody listens, and the first errors tell the story
+	default: // no receiver; the first errors say what happened
 	}
 }
 

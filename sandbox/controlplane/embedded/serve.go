@@ -14,7 +14,7 @@ import (
 )
 
 // Serve is the other side of controlplane.Process: it reads options from a line of in, runs a control plane until in ends,
-// and tells of it on out.
+// and reports it on out.
 func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -32,23 +32,23 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 		cancel()
 	}()
 	var mu sync.Mutex
-	tell := func(m controlplane.Message) error {
+	report := func(m controlplane.Message) error {
 		mu.Lock()
 		defer mu.Unlock()
 		return json.NewEncoder(out).Encode(m)
 	}
-	o.Progress = func(step string, took time.Duration) { _ = tell(controlplane.Message{Step: step, Took: took}) } // nobody listens
+	o.Progress = func(step string, took time.Duration) { _ = report(controlplane.Message{Step: step, Took: took}) } // no receiver
 	cp, err := Start(ctx, o)
 	if err != nil {
-		return tell(controlplane.Message{Failed: err.Error()})
+		return report(controlplane.Message{Failed: err.Error()})
 	}
-	if err := tell(controlplane.Message{Ready: true, Version: cp.Version}); err != nil {
+	if err := report(controlplane.Message{Ready: true, Version: cp.Version}); err != nil {
 		return errors.Join(err, cp.Stop())
 	}
 	for {
 		select {
 		case err := <-cp.Err():
-			_ = tell(controlplane.Message{Failed: err.Error()}) // where nobody listens, the input ends too
+			_ = report(controlplane.Message{Failed: err.Error()}) // without a receiver, the input ends too
 		case <-ctx.Done():
 			return cp.Stop()
 		}
