@@ -109,7 +109,7 @@ func (e *Emulator) catalogueControl() control {
 		},
 		http.MethodDelete: func(r *controlRequest) (any, error) {
 			if r.rest == "" {
-				clear(e.ec2().Types)
+				e.takeBackTypes()
 				e.buildCatalogue()
 				return nil, nil
 			}
@@ -123,6 +123,15 @@ func (e *Emulator) catalogueControl() control {
 			return nil, nil
 		},
 	}
+}
+
+// takeBackTypes makes all types as they are embedded. Those added are retired: machines of them may still run.
+func (e *Emulator) takeBackTypes() {
+	maps.DeleteFunc(e.ec2().Types, func(name string, t *TypeOffer) bool {
+		t.Retired = true
+		_, embedded := e.embeddedTypes().Machine(name)
+		return embedded
+	})
 }
 
 func (e *Emulator) showTypes(r *controlRequest) (any, error) {

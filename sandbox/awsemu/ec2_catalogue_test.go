@@ -89,9 +89,16 @@ func TestCatalogueChangesWhileItRuns(t *testing.T) {
 		t.Errorf("the machine of a retired type: %+v, %v", machine, found)
 	}
 
+	env.callControlAPI(http.MethodPut, "catalogue", `[{"name":"x9.xlarge","vcpu":4,"memoryMiB":8192,"zones":"eu-west-1a"}]`)
 	env.callControlAPI(http.MethodDelete, "catalogue", "")
 	if diff := cmp.Diff(shipped, env.describeMarket("m5.large")); diff != "" {
 		t.Errorf("after all changes were taken back (-want +got):\n%s", diff)
+	}
+	for name, vcpu := range map[string]int{"x9.large": 2, "x9.xlarge": 4} { // one retired before, one now
+		machine, found := env.emu.Catalogue().Machine(name)
+		if env.describeMarket(name).Known || !found || machine.VCPU != vcpu {
+			t.Errorf("after all changes were taken back, the machine of %s: %+v, %v", name, machine, found)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package fakenode
 
 import (
+	"maps"
 	"math"
 	"strconv"
 	"strings"
@@ -33,7 +34,8 @@ func (i Instance) withStorage(c Config) corev1.ResourceList {
 	if bytes == 0 {
 		return i.Capacity
 	}
-	machine := i.Capacity.DeepCopy()
+	machine := corev1.ResourceList{} // also of a type that the cloud knows no more
+	maps.Copy(machine, i.Capacity)
 	machine[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(bytes, resource.BinarySI)
 	return machine
 }

@@ -58,3 +58,13 @@ func TestTrust_D03_VolumesOfALaunchAreTheStorageOfPods(t *testing.T) {
 		})
 	}
 }
+
+// A machine runs on when its type is withdrawn: its disks are known, what else it has is not.
+func TestStorageOfAMachineOfAnUnknownType(t *testing.T) {
+	t.Parallel()
+	i := Instance{Disks: []Disk{{Device: "/dev/xvda", Bytes: 4 * gibi, Root: true}}}
+	machine := i.withStorage(Config{Family: AL2023})
+	if got := machine.StorageEphemeral().Value(); got != 4*gibi {
+		t.Errorf("pods have %d bytes, want %d", got, 4*gibi)
+	}
+}
