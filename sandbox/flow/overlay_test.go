@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -162,6 +163,33 @@ func (f *flow) checkPriorities(options, strategy, first string) {
 		if of != first {
 			f.Errorf("the first by priority is %q (%v), want %s", of, lowest, first)
 		}
+	}
+}
+
+// OV-21: a type that is in no price list is not launched. An overlay that does nothing but price it makes it available, in
+// all pools.
+func TestOV_21_AnOverlayPricesATypeInPreview(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t, exclusive)
+	f.callControlAPI(http.MethodPut, "catalogue", `[{"name":"x9.large","vcpu":2,"memoryMiB":8192,"zones":["eu-west-1a","eu-west-1b"]}]`)
+	f.Cleanup(func() { f.callControlAPI(http.MethodDelete, "catalogue", "") })
+	f.withFlags()
+	f.pool("", onlyTypes("x9.large"))
+	f.deploy("inflate", 1)
+	f.event("Pod", "inflate", "FailedScheduling", "")
+	if list := f.claims(); len(list) > 0 {
+		t.Errorf("a type without a price has a claim: %s", sayConditions(list))
+	}
+	o := &v1alpha1.NodeOverlay{}
+	f.decode(`spec: {price: "0.42", requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [x9.large]}]}`, o)
+	o.Name = f.name + "-preview"
+	f.create(o)
+	f.Cleanup(func() { f.remove(o) })
+	f.waitForOverlayCondition(o, metav1.ConditionTrue, karpv1.ConditionValidationSucceeded)
+	f.waitForRunningPods("inflate", 1)
+	claim := f.ready(1)[0]
+	if claim.Labels[corev1.LabelInstanceTypeStable] != "x9.large" || claim.Annotations[karpv1.AnnotationPriceOverlayApplied] != "true" {
+		t.Errorf("launched %s, annotations %v", claim.Labels[corev1.LabelInstanceTypeStable], claim.Annotations)
 	}
 }
 
