@@ -28,7 +28,7 @@ func TestGates(t *testing.T) {
 	f.allowAction("arc-zonal-shift:GetManagedResource", "*")
 	f.withRights([]string{"settings.featureGates.podDeletionCostManagement=true"},
 		"--preference-policy=Ignore", "--min-values-policy=BestEffort", "--enable-zonal-shift",
-		"--feature-gates=SpotToSpotConsolidation=true,StaticCapacity=true,TerminateFirstDrift=true,PodDeletionCostManagement=true")
+		"--feature-gates=SpotToSpotConsolidation=true,StaticCapacity=true,NodeRepair=true,TerminateFirstDrift=true,TerminateFirstRepair=true,PodDeletionCostManagement=true")
 	t.Run("together", func(t *testing.T) {
 		for name, run := range map[string]func(*flow){
 			"SC-12, SC-35: preferences are ignored":                  (*flow).preferencesAreIgnored,
@@ -36,6 +36,8 @@ func TestGates(t *testing.T) {
 			"FM-P03: spot is replaced by spot":                       (*flow).spotIsReplacedBySpot,
 			"V15-47, FM-F11: a full reservation: terminate first":    (*flow).aFullReservationIsLeftFirst,
 			"V15-49, FM-M02: a static pool at its limit: the same":   (*flow).aStaticPoolAtItsLimit,
+			"V15-47, V15-50: a sick node in a full reservation":      (*flow).aFullReservationIsRepaired,
+			"V15-49, V15-50: a sick node in a static pool":           (*flow).aStaticPoolAtItsLimitIsRepaired,
 			"V15-53, V15-54: scale-down empties the node to go next": (*flow).scaleDownEmptiesANode,
 		} {
 			t.Run(name, func(t *testing.T) {
@@ -139,6 +141,15 @@ func (f *flow) aStaticPoolAtItsLimit() {
 	pool := f.pool("", onlyTypes("m5.large"), withReplicas(1, "1"))
 	old := f.ready(1)[0]
 	f.patchPool(pool, withGoldLabel)
+	f.waitUntilTerminatedFirst(&old)
+	if got := f.startedCommands(); !slices.Equal(got, []string{"drifted terminate-first"}) {
+		f.Errorf("the commands were %v, want drifted terminate-first", got)
+	}
+}
+
+// waitUntilTerminatedFirst waits until the only node has a successor, and fails if both were there at a time.
+func (f *flow) waitUntilTerminatedFirst(old *karpv1.NodeClaim) {
+	f.Helper()
 	most := 0
 	f.waitUntil(later, "the node is replaced", func() (bool, string) {
 		list := f.claims()
@@ -146,10 +157,37 @@ func (f *flow) aStaticPoolAtItsLimit() {
 		return len(list) == 1 && list[0].UID != old.UID && hasCondition(karpv1.ConditionInitialized)(&list[0]), sayConditions(list)
 	})
 	if most > 1 {
-		f.Errorf("%d claims at a time, the limit is 1", most)
+		f.Errorf("%d claims at a time, want 1: the old one goes first", most)
 	}
-	if got := f.startedCommands(); !slices.Equal(got, []string{"drifted terminate-first"}) {
-		f.Errorf("the commands were %v, want drifted terminate-first", got)
+}
+
+// aFullReservationIsRepaired: the node in the only slot is sick. It goes first and its successor has the slot.
+func (f *flow) aFullReservationIsRepaired() {
+	id := f.createReservation(1)
+	f.pool("", reservedOnly)
+	f.deploy("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
+	old := f.ready(1)[0]
+	f.setUnhealthyCondition(old.Status.NodeName, "KernelReady")
+	f.waitUntilTerminatedFirst(&old)
+	f.waitForRunningPods("inflate", 1)
+	if inside, _ := f.splitByReservation(id, f.ready(1)); len(inside) != 1 {
+		f.Errorf("the successor is not in the reservation: %s", sayConditions(f.claims()))
+	}
+	if got := f.startedCommands(); !slices.Equal(got, []string{"unhealthy terminate-first"}) {
+		f.Errorf("the commands were %v, want unhealthy terminate-first", got)
+	}
+	f.slotsAreFree()
+}
+
+// aStaticPoolAtItsLimitIsRepaired: there is no room for a second node, so the sick one goes first.
+func (f *flow) aStaticPoolAtItsLimitIsRepaired() {
+	f.pool("", onlyTypes("m5.large"), withReplicas(1, "1"))
+	old := f.ready(1)[0]
+	f.setUnhealthyCondition(old.Status.NodeName, "KernelReady")
+	f.waitUntilTerminatedFirst(&old)
+	if got := f.startedCommands(); !slices.Equal(got, []string{"unhealthy terminate-first"}) {
+		f.Errorf("the commands were %v, want unhealthy terminate-first", got)
 	}
 }
 
