@@ -45,15 +45,17 @@ func (c *Command) freesText() string {
 
 // Why returns why a node of the command is removed, and what happens to its pods, as an event has it.
 func (c *Command) Why(n *Candidate) string {
-	switch {
-	case c.Reason == karpv1.ReasonEmpty:
+	if c.Reason == karpv1.ReasonEmpty {
 		return "no pod on it would have to move"
-	case c.Reason == karpv1.ReasonUnhealthy:
-		return "condition " + c.Cause() + "; " + n.podFatesText()
-	case c.Decision == TerminateFirst:
-		return n.podFatesText() + "; the replacement comes afterwards (" + c.Because + ")"
 	}
-	return n.podFatesText()
+	text := n.podFatesText()
+	if c.Reason == karpv1.ReasonUnhealthy {
+		text = "condition " + c.Cause() + "; " + text
+	}
+	if c.Decision == TerminateFirst {
+		text += "; the replacement comes afterwards (" + c.Because + ")"
+	}
+	return text
 }
 
 // Cause names the condition that a node is repaired for, and its reason.

@@ -52,6 +52,17 @@ func TestTrust_B07_BarePodsDoNotMove(t *testing.T) {
 			command: unhealthy, pods: []string{"x/a", "x/b", "x/c", "x/d"}, bare: []string{"x/a", "x/b", "x/c", "x/d"},
 			want: "condition Ready=False; 0 pod(s) move; 4 end(s), since no controller makes them again: x/a, x/b, x/c and 1 more",
 		},
+		"drift that terminates first": {
+			command: disrupt.Command{Reason: karpv1.ReasonDrifted, Decision: disrupt.TerminateFirst, Because: disrupt.NoReservedCapacity}, pods: []string{"x/a"},
+			want: "1 pod(s) move; the replacement comes afterwards (no-reserved-capacity)",
+		},
+		"V15-50: repair that terminates first": {
+			command: disrupt.Command{
+				Reason: karpv1.ReasonUnhealthy, Decision: disrupt.TerminateFirst, Because: disrupt.NoReservedCapacity,
+				Repair: &disrupt.Diagnosis{Condition: "Ready", Status: "False"},
+			},
+			pods: []string{"x/a"}, want: "condition Ready=False; 1 pod(s) move; the replacement comes afterwards (no-reserved-capacity)",
+		},
 		"empty": {command: disrupt.Command{Reason: karpv1.ReasonEmpty}, want: "no pod on it would have to move"},
 	} {
 		t.Run(name, func(t *testing.T) {
