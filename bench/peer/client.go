@@ -17,7 +17,7 @@ import (
 )
 
 // cachedClient stands in for the informer-backed client upstream runs with: reads come from memory, pods are
-// indexed by spec.nodeName, and what is read is deep-copied unless the caller asks otherwise. (controller-runtime's
+// indexed by spec.nodeName, and what is read is deep-copied unless the caller says otherwise. (controller-runtime's
 // fake client scans and re-encodes every object on each list, which would charge upstream for the test double.)
 // Anything not implemented here panics on the embedded nil interface.
 type cachedClient struct {

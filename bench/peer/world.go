@@ -299,7 +299,7 @@ func fits(pods []*corev1.Pod, allocatable corev1.ResourceList) error {
 	for name, q := range requests(pods) {
 		have := allocatable[name]
 		if q.Cmp(have) > 0 {
-			return fmt.Errorf("%s: %s asked, %s there", name, q, have.String())
+			return fmt.Errorf("%s: %s requested, %s there", name, q, have.String())
 		}
 	}
 	return nil

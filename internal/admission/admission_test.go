@@ -79,7 +79,7 @@ func TestEveryRuleHasBothCases(t *testing.T) {
 	}
 }
 
-// The libraries of the API server range over maps. Of a file with several faults users are told the same
+// The libraries of the API server range over maps. Of a file with several faults users get the same
 // every time, in the order of the fields.
 func TestRefusalsAreInOrder(t *testing.T) {
 	t.Parallel()

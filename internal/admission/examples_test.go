@@ -9,7 +9,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reason"
 )
 
-// The pools and classes that the documentation tells people to apply (install 10) are strict v1: they are admitted, and
+// The pools and classes that the documentation has people apply (install 10) are strict v1: they are admitted, and
 // nothing has to be read into them.
 func TestExamplesAreStrict(t *testing.T) {
 	t.Parallel()

@@ -24,7 +24,7 @@ import (
 	"github.com/dovetail-sh/dovetail/api/crds"
 )
 
-// Server answers like an API server that has the CRDs of this repository installed.
+// Server responds like an API server that has the CRDs of this repository installed.
 type Server struct {
 	versions map[schema.GroupVersionKind]*version
 }
@@ -164,7 +164,7 @@ func (s *Server) admit(ctx context.Context, obj, old *unstructured.Unstructured)
 }
 
 // validate lists what is wrong, in the order of the fields: the libraries range over maps, and users compare
-// what they are told with what they were told before.
+// the errors they get with those they got before.
 func (v *version) validate(ctx context.Context, obj, old *unstructured.Unstructured) field.ErrorList {
 	errs := v.validationErrors(ctx, obj, old)
 	slices.SortFunc(errs, func(a, b *field.Error) int {

@@ -42,16 +42,16 @@ func (l *apiConnection) wrapTransport(next http.RoundTripper) http.RoundTripper 
 		if ends {
 			ctx, cancel = context.WithTimeout(ctx, end)
 		}
-		answer, err := next.RoundTrip(r.WithContext(ctx))
+		response, err := next.RoundTrip(r.WithContext(ctx))
 		if err != nil {
 			cancel()
-			return answer, err
+			return response, err
 		}
-		if answer.StatusCode < http.StatusBadRequest {
+		if response.StatusCode < http.StatusBadRequest {
 			l.recordResponse(watches)
 		}
-		answer.Body = &observedBody{ReadCloser: answer.Body, close: cancel, read: func() { l.recordResponse(watches) }}
-		return answer, nil
+		response.Body = &observedBody{ReadCloser: response.Body, close: cancel, read: func() { l.recordResponse(watches) }}
+		return response, nil
 	})
 }
 

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// stream is an answer that never ends by itself and says something at intervals; 0: nothing.
+// stream is a response that never ends by itself and says something at intervals; 0: nothing.
 type stream struct {
 	ended <-chan struct{}
 	why   func() error
@@ -33,14 +33,14 @@ func (s *stream) Read(p []byte) (int, error) {
 
 func (s *stream) Close() error { return nil }
 
-// server answers at once, and its answers never end.
+// server responds at once, and its responses never end.
 func server(every time.Duration) http.RoundTripper {
 	return roundTrip(func(r *http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: http.StatusOK, Body: &stream{r.Context().Done(), r.Context().Err, every}}, nil
 	})
 }
 
-// silence never answers.
+// silence never responds.
 func silence() http.RoundTripper {
 	return roundTrip(func(r *http.Request) (*http.Response, error) {
 		<-r.Context().Done()
@@ -54,12 +54,12 @@ func call(t *testing.T, over http.RoundTripper, query string) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer, err := over.RoundTrip(r)
+	response, err := over.RoundTrip(r)
 	if err != nil {
 		return err
 	}
-	defer answer.Body.Close()
-	_, err = io.Copy(io.Discard, answer.Body)
+	defer response.Body.Close()
+	_, err = io.Copy(io.Discard, response.Body)
 	return err
 }
 
@@ -73,7 +73,7 @@ func TestFM_D12_EveryCallEnds(t *testing.T) {
 		news  time.Duration // when a watch last told something
 	}{
 		"a call that is not answered":          {silence(), "", defaultCallTimeout, 0},
-		"an answer that does not end":          {server(time.Second), "?limit=500", defaultCallTimeout, 0},
+		"a response that does not end":         {server(time.Second), "?limit=500", defaultCallTimeout, 0},
 		"a watch that is not answered":         {silence(), "?watch=true&timeoutSeconds=420", 8 * time.Minute, 0},
 		"a watch that outlives its time":       {server(0), "?watch=true&timeoutSeconds=420", 8 * time.Minute, 0},
 		"one with news, too":                   {server(time.Minute), "?timeoutSeconds=420&watch=1", 8 * time.Minute, 7 * time.Minute},
@@ -117,7 +117,7 @@ func TestCallsThatEndByThemselves(t *testing.T) {
 	})
 }
 
-// operations 4: liveness fails when watches have told nothing for long while other calls are answered. It does
+// operations 4: liveness fails when watches have delivered nothing for long while other calls are served. It does
 // not fail in a quiet cluster, where watches only begin anew, nor while the API server is away.
 func TestFM_D12_DeadWatchesAreSeen(t *testing.T) {
 	t.Parallel()
@@ -136,18 +136,18 @@ func TestFM_D12_DeadWatchesAreSeen(t *testing.T) {
 		dead            bool
 	}{
 		"all is well": {watches: ended(200), others: ended(200)},
-		"watches are refused, other calls are not":   {watches: ended(500), others: ended(200), dead: true},
-		"watches do not connect, other calls do":     {watches: lost, others: ended(200), dead: true},
-		"nothing connects":                           {watches: lost, others: lost},
-		"the API server is overloaded":               {watches: ended(429), others: ended(429)},
-		"nobody calls, as on a replica that is done": {},
+		"watches are refused, other calls are not": {watches: ended(500), others: ended(200), dead: true},
+		"watches do not connect, other calls do":   {watches: lost, others: ended(200), dead: true},
+		"nothing connects":                         {watches: lost, others: lost},
+		"the API server is overloaded":             {watches: ended(429), others: ended(429)},
+		"no calls, as on a replica that is done":   {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 			l := &apiConnection{now: func() time.Time { return now }}
 			if err := l.checkWatches(); err != nil {
-				t.Errorf("before anything was asked: %v", err)
+				t.Errorf("before any call: %v", err)
 			}
 			for range 2 {
 				if err := call(t, l.wrapTransport(ended(200)), watch); err != nil {

@@ -112,7 +112,7 @@ func checkCRDs(mapper meta.RESTMapper, classes []driver.Class) error {
 		case meta.IsNoMatchError(err):
 			missing = append(missing, k.Kind+" ("+k.GroupVersion().String()+")")
 		case err != nil:
-			return fmt.Errorf("ask the API server for %s: %w", k.Kind, err)
+			return fmt.Errorf("query the API server for %s: %w", k.Kind, err)
 		}
 	}
 	if len(missing) > 0 {

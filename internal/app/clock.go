@@ -62,24 +62,24 @@ func (c *clock) isSkewed() bool {
 // wrapTransport reads the date of every response.
 func (c *clock) wrapTransport(next http.RoundTripper) http.RoundTripper {
 	return roundTrip(func(r *http.Request) (*http.Response, error) {
-		asked := c.now()
-		answer, err := next.RoundTrip(r)
+		sent := c.now()
+		response, err := next.RoundTrip(r)
 		if err != nil {
-			return answer, err
+			return response, err
 		}
-		c.recordDate(asked, c.now(), answer.Header.Get("Date"))
-		return answer, nil
+		c.recordDate(sent, c.now(), response.Header.Get("Date"))
+		return response, nil
 	})
 }
 
 // recordDate records the date of a response, which has whole seconds.
-func (c *clock) recordDate(asked, answered time.Time, date string) {
+func (c *clock) recordDate(sent, received time.Time, date string) {
 	theirs, err := http.ParseTime(date)
-	took := answered.Sub(asked)
+	took := received.Sub(sent)
 	if err != nil || took < 0 || took > slowAnswer {
 		return
 	}
-	ours := asked.Add(took / 2)
+	ours := sent.Add(took / 2)
 	c.last.Store(&comparison{at: ours, skew: ours.Sub(theirs).Truncate(time.Second)})
 }
 

@@ -21,7 +21,7 @@ import (
 
 // machine is the clock of a machine. It runs evenly, and what it shows can be set.
 type machine struct {
-	begun  time.Time // with the reading of the clock that nobody sets
+	begun  time.Time // with the monotonic reading of the clock
 	passed time.Duration
 	set    time.Duration
 }

@@ -25,7 +25,7 @@ func TestFM_N06_ClockThatIsOff(t *testing.T) {
 		"it jumped an hour":         {ahead: time.Hour, want: time.Hour, off: true},
 		"it is late":                {ahead: -2 * time.Minute, want: -2 * time.Minute, off: true},
 		"half of the way is ours":   {took: 4 * time.Second},
-		"an answer that took long":  {ahead: time.Hour, took: time.Minute},
+		"a response that took long": {ahead: time.Hour, took: time.Minute},
 		"no date":                   {ahead: time.Hour, date: "today"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -59,14 +59,14 @@ func TestFM_N06_ClockThatIsOff(t *testing.T) {
 }
 
 // What is older than five minutes on the API server's clock is so here, however far ours is off, and also between
-// the moment when ours is set and the next answer. What is measured from one moment to another does not notice.
+// the moment when ours is set and the next response. What is measured from one moment to another does not notice.
 func TestTrust_C07_AgesAreCountedWithTheTimeOfTheAPIServer(t *testing.T) {
 	t.Parallel()
 	m := newMachine()
 	server := m.begun.Round(0).Truncate(time.Second)
 	c := &clock{now: m.now}
 	if got := c.apiServerTime(); !got.Equal(m.begun.Round(0)) {
-		t.Errorf("before any answer it is %s, want %s", got, m.begun)
+		t.Errorf("before any response it is %s, want %s", got, m.begun)
 	}
 	near := func(step string, want time.Time) {
 		t.Helper()

@@ -49,23 +49,23 @@ func newDenials(log logr.Logger) *denials {
 // wrapTransport reads responses.
 func (d *denials) wrapTransport(next http.RoundTripper) http.RoundTripper {
 	return roundTrip(func(r *http.Request) (*http.Response, error) {
-		answer, err := next.RoundTrip(r)
+		response, err := next.RoundTrip(r)
 		switch {
 		case err != nil:
-		case answer.StatusCode == http.StatusForbidden:
-			d.readDenial(r, answer)
-		case answer.StatusCode < http.StatusBadRequest, answer.StatusCode == http.StatusNotFound, answer.StatusCode == http.StatusConflict:
+		case response.StatusCode == http.StatusForbidden:
+			d.readDenial(r, response)
+		case response.StatusCode < http.StatusBadRequest, response.StatusCode == http.StatusNotFound, response.StatusCode == http.StatusConflict:
 			d.dropDenial(r)
 		}
-		return answer, err
+		return response, err
 	})
 }
 
 // readDenial finds out which permission is missing. The caller still reads the response after it.
-func (d *denials) readDenial(r *http.Request, answer *http.Response) {
-	text, err := io.ReadAll(io.LimitReader(answer.Body, refusalSize))
-	rest := answer.Body
-	answer.Body = struct {
+func (d *denials) readDenial(r *http.Request, response *http.Response) {
+	text, err := io.ReadAll(io.LimitReader(response.Body, refusalSize))
+	rest := response.Body
+	response.Body = struct {
 		io.Reader
 		io.Closer
 	}{io.MultiReader(bytes.NewReader(text), rest), rest}

@@ -14,7 +14,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/rights"
 )
 
-// S-116: what the API server forbids is told once with the rule to add, and the controller is not ready while nothing can
+// S-116: what the API server forbids is reported once with the rule to add, and the controller is not ready while nothing can
 // be planned for want of it.
 func TestS_116_ForbiddenRequestsAreReported(t *testing.T) {
 	t.Parallel()
@@ -30,14 +30,14 @@ func TestS_116_ForbiddenRequestsAreReported(t *testing.T) {
 		answers []string // empty: allowed
 		path    string
 		then    string        // path of the requests that follow; empty: the same
-		age     time.Duration // of the last answer, when readiness is requested
+		age     time.Duration // of the last response, when readiness is requested
 		lines   []string      // a part of each
 		unready string        // a part of what readiness says; empty: it is fine
 	}{
 		"a list that nothing works without": {answers: []string{pods, pods, pods}, path: listing, lines: []string{"may not list pods"}, unready: `add the rule {apiGroups: [""], resources: [pods], verbs: [get, list, watch]} to ClusterRole karpenter-core`},
 		"allowed later":                     {answers: []string{pods, ""}, path: listing, lines: []string{"may not list pods", "may now list pods"}},
 		"a watch begins instead":            {answers: []string{pods, ""}, path: listing, then: listing + "?watch=true", lines: []string{"may not list pods", "may now list pods"}},
-		"not asked for since":               {answers: []string{pods}, path: listing, age: deniedLately + time.Second, lines: []string{"may not list pods"}},
+		"not requested since":               {answers: []string{pods}, path: listing, age: deniedLately + time.Second, lines: []string{"may not list pods"}},
 		"a write":                           {answers: []string{nodes, nodes}, path: "/api/v1/nodes/n", lines: []string{"may not patch nodes: no node is registered"}},
 		"a right that may be missing":       {answers: []string{ranges}, path: "/api/v1/limitranges"},
 		"admission":                         {answers: []string{quota}, path: listing},
@@ -89,16 +89,16 @@ func TestS_116_ForbiddenRequestsAreReported(t *testing.T) {
 	}
 }
 
-// A right that stays missing is named again from time to time, and an answer that cannot be read says nothing.
+// A right that stays missing is named again from time to time, and a response that cannot be read says nothing.
 func TestForbiddenRequestsAreReportedAgain(t *testing.T) {
 	t.Parallel()
-	now, told := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), 0
-	d := &denials{log: funcr.New(func(string, string) { told++ }, funcr.Options{}), now: func() time.Time { return now }, seen: map[rights.Denial]*denied{}}
+	now, logged := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), 0
+	d := &denials{log: funcr.New(func(string, string) { logged++ }, funcr.Options{}), now: func() time.Time { return now }, seen: map[rights.Denial]*denied{}}
 	for want, passed := range []time.Duration{0, reportInterval - time.Second, time.Second} {
 		now = now.Add(passed)
 		d.recordDenial(rights.Denial{Verb: "patch", Resource: "nodes"}, "PATCH /n")
-		if want = max(1, want); told != want {
-			t.Errorf("told %d times after %s, want %d", told, passed, want)
+		if want = max(1, want); logged != want {
+			t.Errorf("reported %d times after %s, want %d", logged, passed, want)
 		}
 	}
 	broken := errors.New("reset by peer")

@@ -42,7 +42,7 @@ func (g *gate) written() []string {
 }
 
 // FM N17: no process reads the log. However much loops log, they are held up for less than a second; when
-// somebody reads again, what was kept comes, then how much is missing, and lines are waited for again.
+// a client reads again, what was kept comes, then how much is missing, and lines are waited for again.
 func TestFM_N17_LogWithoutReader(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -50,7 +50,7 @@ func (r *roll) Add(one manager.Runnable) error {
 }
 
 // V15-06, operations 7: the names that logs and metrics carry, who works only with a gate, and with how many
-// hands on one core. Nobody predicts what the VerticalPodAutoscaler will do.
+// hands on one core. No test predicts what the VerticalPodAutoscaler will do.
 func TestV15_06_ControllersAndTheirNames(t *testing.T) {
 	t.Parallel()
 	always := []string{

@@ -39,7 +39,7 @@ func described(t *testing.T) []string {
 func TestGenericMetrics(t *testing.T) {
 	for range 2 {
 		set, release := newMetrics()
-		send := countRequests(set)(answer{})
+		send := countRequests(set)(response{})
 		for _, path := range []string{"/ok", "/broken"} {
 			resp, err := send.RoundTrip(httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
 			if err == nil {
@@ -82,9 +82,9 @@ func TestGenericMetrics(t *testing.T) {
 }
 
 // answer is an API server that breaks the connection for one path.
-type answer struct{}
+type response struct{}
 
-func (answer) RoundTrip(req *http.Request) (*http.Response, error) {
+func (response) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Path == "/broken" {
 		return nil, errors.New("connection lost")
 	}

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// FM C11: a controller that leads in another namespace is found, and nobody acts beside it.
+// FM C11: a controller that leads in another namespace is found, and no other one acts beside it.
 func TestFM_C11_AnotherControllerLeads(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

@@ -54,7 +54,7 @@ func TestLC_60_AnotherDeploymentIsReady(t *testing.T) {
 	}
 }
 
-// LC-60, FM C11: of two that were let in since neither was ready, one goes on: the older. Karpenter yields to nobody.
+// LC-60, FM C11: of two that were let in since neither was ready, one goes on: the older. Karpenter never yields.
 func TestLC_60_TheOlderOneGoesOn(t *testing.T) {
 	t.Parallel()
 	made := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

@@ -34,12 +34,12 @@ type lot struct {
 	in     int // instances that EC2 has in it
 	count  *offering.Reservations
 	memory *store.Store
-	tell   func(obj client.Object, gone bool)
+	notify func(obj client.Object, gone bool)
 	types  []catalog.InstanceType // as they were requested last
-	asked  *glance                // of EC2, under way
+	asked  *glance                // at EC2, under way
 	claims map[string]stage
 	orders int         // so far
-	gone   []time.Time // when instances were last seen that are gone, which nobody knows yet
+	gone   []time.Time // when instances were last seen that are gone, which no caller knows yet
 }
 
 // glance is how many were free when EC2 was queried.
@@ -51,10 +51,10 @@ type glance struct {
 type stage int
 
 const (
-	ordered stage = iota
-	bought        // EC2 has launched it, and the answer is under way
-	told          // the answer is here,
-	written       // and in memory
+	ordered   stage = iota
+	launched        // EC2 has launched it, and the response is under way
+	responded       // the response is here,
+	written         // and in memory
 )
 
 func newLot(t *testing.T, size int) *lot {
@@ -69,14 +69,14 @@ func newLot(t *testing.T, size int) *lot {
 	if err := l.memory.Watch(t.Context(), watch); err != nil {
 		t.Fatal(err)
 	}
-	l.tell = func(obj client.Object, gone bool) {
+	l.notify = func(obj client.Object, gone bool) {
 		if h := watch[fmt.Sprintf("%T", obj)]; gone {
 			h.OnDelete(obj)
 		} else {
 			h.OnUpdate(nil, obj)
 		}
 	}
-	l.tell(&karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "general"}, Spec: karpv1.NodePoolSpec{Template: karpv1.NodeClaimTemplate{
+	l.notify(&karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "general"}, Spec: karpv1.NodePoolSpec{Template: karpv1.NodeClaimTemplate{
 		Spec: karpv1.NodeClaimTemplateSpec{NodeClassRef: karpv1.NodeClassReference{Group: awsv1.Group, Kind: awsv1.Kind, Name: "default"}},
 	}}}, false)
 	l.count.Set("cr-1", size, l.now)
@@ -98,7 +98,7 @@ type informer struct {
 	kind string
 }
 
-// AddEventHandler takes in who wants to be told.
+// AddEventHandler takes in a handler.
 func (i informer) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
 	i.in[i.kind] = h
 	return registration{}, nil
@@ -161,11 +161,11 @@ func (l *lot) steps(r *rapid.T) map[string]func() {
 		"a moment passes":   func() { l.now = l.now.Add(time.Second) },
 		"types are read":    l.ask,
 		"a plan is made":    func() { l.plan(r) },
-		"EC2 is asked":      func() { l.asked = &glance{l.size - l.in, l.now} },
-		"EC2 answers":       l.answered,
-		"EC2 launches":      move(ordered, func(name string) { l.claims[name] = bought; l.in++ }),
-		"CreateFleet says":  move(bought, func(name string) { l.claims[name] = told; l.count.Took("cr-1", name) }),
-		"the status is in":  move(told, func(name string) { l.claims[name] = written; l.tell(l.claim(name), false) }),
+		"EC2 is called":     func() { l.asked = &glance{l.size - l.in, l.now} },
+		"EC2 responds":      l.answered,
+		"EC2 launches":      move(ordered, func(name string) { l.claims[name] = launched; l.in++ }),
+		"CreateFleet says":  move(launched, func(name string) { l.claims[name] = responded; l.count.Took("cr-1", name) }),
+		"the status is in":  move(responded, func(name string) { l.claims[name] = written; l.notify(l.claim(name), false) }),
 		"EC2 is out of it":  move(ordered, func(name string) { l.count.Exhausted("cr-1"); l.drop(name) }),
 		"the claim goes":    move(ordered, l.drop),
 		"the instance goes": move(written, func(name string) { l.drop(name); l.in--; l.gone = append(l.gone, l.now) }),
@@ -174,7 +174,7 @@ func (l *lot) steps(r *rapid.T) map[string]func() {
 }
 
 func (l *lot) drop(name string) {
-	l.tell(l.claim(name), true)
+	l.notify(l.claim(name), true)
 	delete(l.claims, name)
 }
 
@@ -199,7 +199,7 @@ func (l *lot) plan(r *rapid.T) {
 		l.orders++
 		name := fmt.Sprintf("claim-%d", l.orders)
 		l.claims[name] = ordered
-		l.tell(l.claim(name), false)
+		l.notify(l.claim(name), false)
 	}
 	if len(l.claims) > l.size {
 		r.Fatalf("%d claims were promised %d slots", len(l.claims), l.size)
@@ -226,7 +226,7 @@ func TestFM_F08_ASlotIsNeverAllocatedTwice(t *testing.T) {
 				l.count.Took("cr-1", name)
 			}
 			l.claims[name] = written
-			l.tell(l.claim(name), false)
+			l.notify(l.claim(name), false)
 		}
 		l.now = l.now.Add(time.Minute)
 		l.count.Set("cr-1", l.size-l.in, l.now)

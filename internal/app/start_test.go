@@ -20,7 +20,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/config"
 )
 
-// C10: what keeps the controller from starting is told in one line with the flag that fixes it.
+// C10: what keeps the controller from starting is reported in one line with the flag that fixes it.
 func TestTrust_C10_ErrorsOfTheStartNameTheFlag(t *testing.T) {
 	t.Parallel()
 	refused := func(port int, why error) error {
@@ -84,7 +84,7 @@ func TestTrust_C10_AMissingNamespaceIsNamed(t *testing.T) {
 	}{
 		"it exists":     {leader: config.Leader{Namespace: "here"}},
 		"it does not":   {leader: config.Leader{Namespace: "there"}, fails: true},
-		"not asked for": {leader: config.Leader{Namespace: "there", Disabled: true}},
+		"not requested": {leader: config.Leader{Namespace: "there", Disabled: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -23,7 +23,7 @@ import (
 // does not see: on the line of the loop or the one before, with the reason after it.
 const anyOrder = "// any order: "
 
-// What users read, and what is asked of the cloud, never depends on the order of a map. Each loop over one is
+// What users read, and what is requested of the cloud, never depends on the order of a map. Each loop over one is
 // obviously independent of its order (see independent), or says in a comment why it is.
 func TestOrderOfMapsDoesNotMatter(t *testing.T) {
 	t.Parallel()

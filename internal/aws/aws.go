@@ -114,7 +114,7 @@ func checkZonalShift(ctx context.Context, cluster *eks.Cluster, api *arczonalshi
 	return nil
 }
 
-// composeParts builds the parts. None of them asks anybody anything yet.
+// composeParts builds the parts. None of them makes an API call yet.
 func (c *Cloud) composeParts() {
 	if c.o.Ledger == nil {
 		c.o.Ledger = adopt.NewLedger(c.o.Now)

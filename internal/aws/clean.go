@@ -22,7 +22,7 @@ type cleaner struct {
 	profiles *profile.Profiles
 }
 
-// newCleaner connects to AWS. It asks nothing yet.
+// newCleaner connects to AWS. It makes no API call yet.
 func newCleaner(ctx context.Context, cfg config.Config, version string, m *metric.Set) (*cleaner, error) {
 	clients, err := newClients(ctx, version, m)
 	if err != nil {

@@ -177,8 +177,8 @@ func TestCapacityBlocksAreLeftInTime(t *testing.T) {
 	if err := r.deleteExpiringBlocks(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	slices.Sort(w.told)
-	if diff := cmp.Diff([]string{"DisruptionTerminating node-soon", "DisruptionTerminating over", "DisruptionTerminating soon"}, w.told); diff != "" {
+	slices.Sort(w.emitted)
+	if diff := cmp.Diff([]string{"DisruptionTerminating node-soon", "DisruptionTerminating over", "DisruptionTerminating soon"}, w.emitted); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(map[string]float64{"reserved  default capacity_block_expired graceful": 2}, w.series(t, "karpenter_nodeclaims_disrupted_total")); diff != "" {
@@ -213,8 +213,8 @@ func TestCapacityBlocksAreLeftByWhoIsMeant(t *testing.T) {
 	})
 	r := &reservations{client: lost, directory: directory.Cache{Reader: w.kube}, inventory: w, remover: execute.Remover{Client: lost, Events: w, Metrics: w.metrics}, now: w.clock}
 	claim := newClaim("soon", start, inReservation("cr-soon", "capacity-block"), func(c *karpv1.NodeClaim) { c.UID, c.ResourceVersion = "seen", "7" })
-	if err := r.deleteExpiring(t.Context(), claim, start); err != nil || len(w.told) != 0 || len(w.series(t, "karpenter_nodeclaims_disrupted_total")) != 0 {
-		t.Errorf("error %v, events %v", err, w.told)
+	if err := r.deleteExpiring(t.Context(), claim, start); err != nil || len(w.emitted) != 0 || len(w.series(t, "karpenter_nodeclaims_disrupted_total")) != 0 {
+		t.Errorf("error %v, events %v", err, w.emitted)
 	}
 	if *asked.UID != "seen" || *asked.ResourceVersion != "7" {
 		t.Errorf("it was deleted with %+v", asked)
@@ -277,7 +277,7 @@ func TestLC09_ThePartitionGate(t *testing.T) {
 		"EC2 has chosen":                {claim: newClaim("a", start, grouped), strategy: "partition", instance: "3", labels: map[string]string{awsv1.LabelPlacementGroupPartition: "3"}},
 		"EC2 has not chosen yet":        {claim: newClaim("a", start, grouped), strategy: "partition", wait: 5 * time.Second},
 		"the instance is gone":          {claim: newClaim("a", start, grouped), strategy: "partition", missing: true, wait: 5 * time.Second},
-		"EC2 does not answer":           {claim: newClaim("a", start, grouped), strategy: "partition", fails: &cloud.Error{Kind: cloud.Throttled}, wait: 5 * time.Second},
+		"EC2 does not respond":          {claim: newClaim("a", start, grouped), strategy: "partition", fails: &cloud.Error{Kind: cloud.Throttled}, wait: 5 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -304,8 +304,8 @@ func TestTrust_A15_SizesAreLearntFromTheCurrentImageOnly(t *testing.T) {
 	}{
 		"a node of the current image": {"ami-1", "7800Mi", "m5.large", "m5.large 7800Mi 18Gi"},
 		"a node of an older image":    {"ami-0", "7800Mi", "m5.large", ""},
-		"a node that tells nothing":   {"ami-1", "0", "m5.large", ""},
-		"a type that is not sold":     {"ami-1", "7800Mi", "x9.odd", ""},
+		"a node that reports nothing": {"ami-1", "0", "m5.large", ""},
+		"a type that is not offered":  {"ami-1", "7800Mi", "x9.odd", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

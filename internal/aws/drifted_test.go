@@ -83,7 +83,7 @@ func TestDrifted(t *testing.T) {
 			}}, tc.claim...)...)
 			got, err := (&drifter{inventory: w, types: w, lookup: l}).drifted(t.Context(), tc.class, claim)
 			if string(got.Code) != tc.want || (err != nil) != tc.wantErr || l.asked != tc.asked {
-				t.Errorf("%q, %v, asked %d times", got, err, l.asked)
+				t.Errorf("%q, %v, called %d times", got, err, l.asked)
 			}
 		})
 	}

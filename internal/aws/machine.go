@@ -17,7 +17,7 @@ import (
 )
 
 // machine is what is known about one instance, whether we just launched it or found it. It is what a
-// launch answers with.
+// launch returns.
 type machine launch.Result
 
 // machineOf is a machine as the inventory shows it.
@@ -45,7 +45,7 @@ func (m machine) inventoryInstance(class *awsv1.EC2NodeClass, tags map[string]st
 	}
 }
 
-// completeReservation completes what EC2 does not tell about the reservation a machine runs in.
+// completeReservation completes what EC2 does not report about the reservation a machine runs in.
 func (m *machine) completeReservation(class *awsv1.EC2NodeClass) {
 	for _, r := range class.Status.CapacityReservations {
 		if m.Reservation == r.ID {

@@ -24,7 +24,7 @@ import (
 )
 
 // observer learns how much memory and storage nodes of an instance type really have, as soon as they
-// register: EC2 tells what the machine has, not what the kernel and the file system leave (3.2).
+// register: EC2 reports what the machine has, not what the kernel and the file system leave (3.2).
 type observer struct {
 	client    client.Reader
 	directory directory.Cache
@@ -54,9 +54,9 @@ func (o *observer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	if err := o.client.Get(ctx, req.NamespacedName, node); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	memory, told := node.Status.Capacity[corev1.ResourceMemory]
+	memory, reported := node.Status.Capacity[corev1.ResourceMemory]
 	id := inventory.InstanceID(node.Spec.ProviderID)
-	if !told || memory.IsZero() || id == "" {
+	if !reported || memory.IsZero() || id == "" {
 		return ctrl.Result{}, nil
 	}
 	claims, err := o.directory.Claims(ctx, id)

@@ -111,16 +111,16 @@ func TestLC04_ClassesThatCannotBeLaunchedWith(t *testing.T) {
 		}
 	}
 	for name, tc := range map[string]struct {
-		class  *awsv1.EC2NodeClass
-		ref    *karpv1.NodeClassReference
-		kind   cloud.Kind
-		reason string
-		told   []string
+		class   *awsv1.EC2NodeClass
+		ref     *karpv1.NodeClassReference
+		kind    cloud.Kind
+		reason  string
+		emitted []string
 	}{
-		"it does not exist": {kind: cloud.NoCapacity, reason: "NodeClassNotFound", told: []string{"NodeClassNotFound a"}},
+		"it does not exist": {kind: cloud.NoCapacity, reason: "NodeClassNotFound", emitted: []string{"NodeClassNotFound a"}},
 		"it is being deleted": {class: newClass(func(c *awsv1.EC2NodeClass) {
 			c.DeletionTimestamp, c.Finalizers = &metav1.Time{Time: start}, []string{"x"}
-		}), kind: cloud.NoCapacity, reason: "NodeClassNotFound", told: []string{"NodeClassNotFound a"}},
+		}), kind: cloud.NoCapacity, reason: "NodeClassNotFound", emitted: []string{"NodeClassNotFound a"}},
 		"it is of another cloud":    {class: newClass(), ref: &karpv1.NodeClassReference{Group: "other", Kind: "Odd", Name: "default"}, kind: cloud.NoCapacity},
 		"it is not ready":           {class: newClass(status(metav1.ConditionFalse, 3)), kind: cloud.NotReady},
 		"its status lags its spec":  {class: newClass(status(metav1.ConditionTrue, 2)), kind: cloud.NotReady},
@@ -142,7 +142,7 @@ func TestLC04_ClassesThatCannotBeLaunchedWith(t *testing.T) {
 			if !ok || failure.Kind != tc.kind || failure.Reason != tc.reason || w.launches != 0 {
 				t.Errorf("error %#v, %d launches", err, w.launches)
 			}
-			if diff := cmp.Diff(tc.told, w.told); diff != "" {
+			if diff := cmp.Diff(tc.emitted, w.emitted); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -181,7 +181,7 @@ func TestFM_A01_AnEarlierLaunchIsFound(t *testing.T) {
 	}
 	got, err = w.provider.Launch(t.Context(), newClaim("first", old))
 	if err != nil || got.ID != "aws:///eu-west-1a/i-mine" {
-		t.Errorf("asked again, the claim got another instance: %v, %v", got.ID, err)
+		t.Errorf("called again, the claim got another instance: %v, %v", got.ID, err)
 	}
 }
 
@@ -195,7 +195,7 @@ func TestFM_F08_AFoundInstanceIsCounted(t *testing.T) {
 		t.Fatalf("%v, %v", got.ID, err)
 	}
 	if !slices.Equal(w.held, []string{"cr-1 uid-first"}) {
-		t.Errorf("told %v", w.held)
+		t.Errorf("reported %v", w.held)
 	}
 }
 
@@ -256,12 +256,12 @@ func TestFM_F05_AMissingSpotRoleIsReported(t *testing.T) {
 	if _, err := w.provider.Launch(t.Context(), newClaim("b", start)); !cloud.Is(err, cloud.NoCapacity) {
 		t.Error(err)
 	}
-	if diff := cmp.Diff([]string{"SpotServiceLinkedRoleMissing a", "SpotServiceLinkedRoleMissing b"}, w.told); diff != "" {
+	if diff := cmp.Diff([]string{"SpotServiceLinkedRoleMissing a", "SpotServiceLinkedRoleMissing b"}, w.emitted); diff != "" {
 		t.Error(diff)
 	}
 }
 
-// A02: the status could not be written; asked again, the process answers from memory.
+// A02: the status could not be written; called again, the process returns the cached instance.
 func TestFM_A02_ASecondLaunchIsTheFirst(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, newClass())
@@ -276,7 +276,7 @@ func TestFM_A02_ASecondLaunchIsTheFirst(t *testing.T) {
 	}
 	w.findError = &cloud.Error{Kind: cloud.Throttled}
 	if _, err := w.provider.Launch(t.Context(), newClaim("a", start)); err == nil || w.launches != 1 {
-		t.Errorf("bought again although the first may live: %v", err)
+		t.Errorf("launched again although the first may live: %v", err)
 	}
 }
 
@@ -299,7 +299,7 @@ func TestDriftNeedsAReadyClass(t *testing.T) {
 			if got, err := w.provider.Drift(t.Context(), tc.claim); string(got.Code) != tc.want || err != nil {
 				t.Errorf("%q, %v", got, err)
 			}
-			if len(w.told) != 0 {
+			if len(w.emitted) != 0 {
 				t.Error("drift told users about a class")
 			}
 		})

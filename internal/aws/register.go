@@ -141,7 +141,7 @@ func (c *Cloud) machines(class *awsv1.EC2NodeClass) ([]kubelet.Machine, error) {
 	return out, nil
 }
 
-// kubeletMachine is what expressions may ask about an instance type.
+// kubeletMachine is what expressions may query about an instance type.
 func kubeletMachine(info ec2types.InstanceTypeInfo, pods int) kubelet.Machine {
 	m := kubelet.Machine{Type: string(info.InstanceType), Pods: pods}
 	if v := info.VCpuInfo; v != nil {

@@ -17,7 +17,7 @@ const (
 )
 
 // Repairs are the conditions that the kubelet and the monitoring agent of EKS set (V15-67). All of them
-// are answered with a replacement, and with a forced drain once that runs.
+// lead to a replacement, and with a forced drain once that runs.
 func (p *provider) Repairs() []cloud.Repair {
 	replace := func(kind corev1.NodeConditionType, status corev1.ConditionStatus, reasons string, tolerated time.Duration) cloud.Repair {
 		return cloud.Repair{Condition: kind, Status: status, ReasonRegex: reasons, Toleration: tolerated, Bound: new(time.Duration(0)), Action: cloud.ReplaceNode}

@@ -18,8 +18,8 @@ func TestEndedInstancesGiveTheirSlotBack(t *testing.T) {
 		seen         time.Time
 		want         int
 	}{
-		"on demand in an open reservation":              {"on-demand", start.Add(time.Minute), 0},
-		"reserved, but EC2 was asked since it was seen": {"reserved", start.Add(-time.Minute), 0},
+		"on demand in an open reservation":               {"on-demand", start.Add(time.Minute), 0},
+		"reserved, but EC2 was called since it was seen": {"reserved", start.Add(-time.Minute), 0},
 		"reserved": {"reserved", start.Add(time.Minute), 1},
 	} {
 		cloud.reservations.Exhausted("cr-1")

@@ -99,7 +99,7 @@ type dryRunner interface {
 	DescribeInstanceTypes(context.Context, *ec2.DescribeInstanceTypesInput, ...func(*ec2.Options)) (*ec2.DescribeInstanceTypesOutput, error)
 }
 
-// checkReachable checks that EC2 answers and that the controller may use it, before anything depends on it.
+// checkReachable checks that EC2 responds and that the controller may use it, before anything depends on it.
 func checkReachable(ctx context.Context, api dryRunner, region, cluster string) error {
 	limited, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()

@@ -20,7 +20,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
-// ec2Server answers requests to EC2 with the next of its answers, the last of them forever.
+// ec2Server answers requests to EC2 with the next of its responses, the last of them forever.
 type ec2Server struct {
 	mu      sync.Mutex
 	answers []int // HTTP states
@@ -125,7 +125,7 @@ func TestTheFixIsNamed(t *testing.T) {
 	}
 }
 
-// FM C19: the DNS of the cluster runs on nodes that are not there yet. What to set is told, with the name that was looked up.
+// FM C19: the DNS of the cluster runs on nodes that are not there yet. What to set is said, with the name that was looked up.
 func TestFM_C19_NoNameIsResolved(t *testing.T) {
 	t.Parallel()
 	err := fmt.Errorf("operation error EC2: DescribeInstanceTypes: %w", &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "ec2.eu-west-1.amazonaws.com", IsNotFound: true}})
@@ -144,7 +144,7 @@ func (neverAnswers) DescribeInstanceTypes(ctx context.Context, _ *ec2.DescribeIn
 	return nil, ctx.Err()
 }
 
-// An EC2 that never answers does not keep the controller from ending, which says what to check.
+// An EC2 that never responds does not keep the controller from ending, which says what to check.
 func TestAConnectionWithoutResponseTimesOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

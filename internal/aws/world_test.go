@@ -51,7 +51,7 @@ type world struct {
 	launches  int
 	types     []catalog.InstanceType
 	typeError error
-	told      []string
+	emitted   []string
 	held      []string
 	reg       *prometheus.Registry
 	metrics   *metric.Set
@@ -194,7 +194,7 @@ func (w *world) Emit(obj client.Object, events ...event.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, e := range events {
-		w.told = append(w.told, string(e.Reason)+" "+obj.GetName())
+		w.emitted = append(w.emitted, string(e.Reason)+" "+obj.GetName())
 	}
 }
 

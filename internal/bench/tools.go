@@ -43,7 +43,7 @@ type figures struct {
 	BaseRSSMiB float64 `json:"baseRssMiB"`
 	PeakRSSMiB float64 `json:"peakRssMiB"`
 
-	killedAfter time.Duration // it did not stop when it was told to
+	killedAfter time.Duration // it did not stop on request
 }
 
 type look struct {
@@ -81,7 +81,7 @@ func runDovetail(ctx context.Context, o options, p pair) (*figures, error) {
 	return call(ctx, o.dovetail, "plan", "--scenario", p.file, "--mode", p.mode(), "--workers", strconv.Itoa(o.workers), "--format", "json")
 }
 
-// runPeer tells the other tool when to stop, and ends it when it does not.
+// runPeer signals the other tool to stop, and kills it when it does not.
 func runPeer(ctx context.Context, o options, p pair) (*figures, error) {
 	const patience = 3 // it finishes what it has begun, which may take as long again
 	ctx, cancel := context.WithTimeout(ctx, patience*o.limit)

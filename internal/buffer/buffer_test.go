@@ -74,7 +74,7 @@ func TestCB_10_Count(t *testing.T) {
 		"limits alone":                                {spec: spec{Limits: list("cpu=10")}, requests: "cpu=3", want: 3},
 		"limits alone beside a share of no workload":  {spec: spec{Limits: list("cpu=10"), Percentage: new(int32(10))}, requests: "cpu=3", want: 3},
 		"limits below one pod":                        {spec: spec{Replicas: new(int32(2)), Limits: list("cpu=500m")}, requests: "cpu=1", want: 0},
-		"a limit of something it does not ask for":    {spec: spec{Replicas: new(int32(2)), Limits: list("nvidia.com/gpu=1")}, requests: "cpu=1", want: 2},
+		"a limit of something it does not request":    {spec: spec{Replicas: new(int32(2)), Limits: list("nvidia.com/gpu=1")}, requests: "cpu=1", want: 2},
 		"only such a limit":                           {spec: spec{Limits: list("nvidia.com/gpu=1")}, requests: "cpu=1", want: 0},
 		"a limit of a GPU":                            {spec: spec{Replicas: new(int32(4)), Limits: list("nvidia.com/gpu=6")}, requests: "nvidia.com/gpu=2", want: 3},
 		"neither size nor limits":                     {spec: spec{ScalableRef: scalable()}, workload: new(int32(5)), requests: "cpu=1", want: 0},
@@ -90,7 +90,7 @@ func TestCB_10_Count(t *testing.T) {
 	}
 }
 
-// CB-10: whatever the numbers are, a buffer asks for no more than its limits and its size allow, and the same twice.
+// CB-10: whatever the numbers are, a buffer requests no more than its limits and its size allow, and the same twice.
 func TestCB_10_Properties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -129,7 +129,7 @@ func TestCB_10_Properties(t *testing.T) {
 				most = max(most, int64(math.Ceil(float64(workload)*float64(*spec.Percentage)/100)))
 			}
 			if int64(r.Count) > most {
-				t.Errorf("%d pods, and the spec asks for %d", r.Count, most)
+				t.Errorf("%d pods, and the spec requests %d", r.Count, most)
 			}
 		}
 		again := buffer.Resolve(b.DeepCopy(), target, nil, nil, left)
@@ -278,9 +278,9 @@ func TestCB_01_OtherStrategies(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before, want autoscalingv1beta1.CapacityBufferStatus
 	}{
-		"nobody wrote it yet": {},
-		"they wrote it":       {written("example.com/theirs"), written("example.com/theirs")},
-		"we wrote it":         {written(autoscalingv1beta1.StrategyActiveCapacity), autoscalingv1beta1.CapacityBufferStatus{Conditions: []metav1.Condition{theirs}}},
+		"not written yet": {},
+		"they wrote it":   {written("example.com/theirs"), written("example.com/theirs")},
+		"we wrote it":     {written(autoscalingv1beta1.StrategyActiveCapacity), autoscalingv1beta1.CapacityBufferStatus{Conditions: []metav1.Condition{theirs}}},
 	} {
 		if diff := cmp.Diff(tc.want, buffer.Released(&autoscalingv1beta1.CapacityBuffer{Status: tc.before})); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)

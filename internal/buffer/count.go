@@ -35,7 +35,7 @@ func Count(spec *autoscalingv1beta1.CapacityBufferSpec, workload *int32, pod *co
 	return bound
 }
 
-// withinLimits is how many pods fit the limits. Resources that the pod does not ask for do not count.
+// withinLimits is how many pods fit the limits. Resources that the pod does not request do not count.
 func withinLimits(limits corev1.ResourceList, pod *corev1.Pod) int64 {
 	names := resources.Names(limits)
 	table := resources.Table{}.Extend(names...)

@@ -1,4 +1,4 @@
-// Package buffer decides what a CapacityBuffer asks for: for how many pods, what these virtual pods look like, and what
+// Package buffer decides what a CapacityBuffer requests: how many pods, what these virtual pods look like, and what
 // the conditions of the buffer say. Virtual pods exist only in memory. Planning and disruption place them after all real
 // pods, so that nodes are launched and kept for them.
 //

@@ -33,7 +33,7 @@ type Target struct {
 	Replicas   *int32 // of the workload; nil: not set, which is one
 }
 
-// Resolution is what a buffer asks for.
+// Resolution is what a buffer requests.
 type Resolution struct {
 	Pods    []*corev1.Pod
 	Count   int32
@@ -57,8 +57,8 @@ func Ours(spec *autoscalingv1beta1.CapacityBufferSpec) bool {
 	return spec.ProvisioningStrategy == nil || *spec.ProvisioningStrategy == "" || *spec.ProvisioningStrategy == autoscalingv1beta1.StrategyActiveCapacity
 }
 
-// Resolve decides what a buffer that is ours asks for. target is what it refers to; nil with err nil: that does not exist. defaults are
-// the requests that LimitRanges give to containers of its namespace. left is for how many pods all buffers may still ask.
+// Resolve decides what a buffer that is ours requests. target is what it refers to; nil with err nil: that does not exist. defaults are
+// the requests that LimitRanges give to containers of its namespace. left is how many pods all buffers may still request.
 func Resolve(b *autoscalingv1beta1.CapacityBuffer, target *Target, err error, defaults corev1.ResourceList, left int) Resolution {
 	spec := &b.Spec
 	switch {

@@ -298,7 +298,7 @@ func TestTrust_C02_ReadingAProblemEndsInTime(t *testing.T) {
 		t.Errorf("partial %t, %d of %d pods are told that they wait", plan.Partial, len(plan.Unplaced), len(w.Pods))
 	}
 	if asked != 4 {
-		t.Errorf("asked %d times, want an end at the fourth", asked)
+		t.Errorf("polled %d times, want an end at the fourth", asked)
 	}
 	if faults := check.Plan(w.Problem, plan); len(faults) > 0 {
 		t.Error(faults[0])

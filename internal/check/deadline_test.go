@@ -15,7 +15,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// after is a limit of so many polls, and how often it was asked.
+// after is a limit of so many polls, and how often it was polled.
 func after(polls int64) (stop func() bool, asked *atomic.Int64) {
 	asked = &atomic.Int64{}
 	return func() bool { return asked.Add(1) > polls }, asked

@@ -109,7 +109,7 @@ func TestDevicesAreChecked(t *testing.T) {
 	}
 }
 
-// V15-45: machines of a reservation may not have the devices of a pod, so that its node is bought elsewhere. Without the
+// V15-45: machines of a reservation may not have the devices of a pod, so that its node is launched elsewhere. Without the
 // claim the same plan passes the reservation over.
 func TestV15_45_DevicesMayNotBeReserved(t *testing.T) {
 	t.Parallel()

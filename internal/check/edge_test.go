@@ -17,7 +17,7 @@ func TestEdges(t *testing.T) {
 		"nothing at all":       func(w *world) { w.View, w.Pods = &cluster.Snapshot{}, nil },
 		"no pools":             func(w *world) { w.View.Pools = nil },
 		"no types":             func(w *world) { w.pool().Types = nil },
-		"nothing is for sale":  func(w *world) { w.pool().Types[0].Offerings = nil; w.pool().Types = w.pool().Types[:1] },
+		"nothing is offered":   func(w *world) { w.pool().Types[0].Offerings = nil; w.pool().Types = w.pool().Types[:1] },
 		"no nodes":             func(w *world) { w.View.Nodes = nil },
 		"no pods":              func(w *world) { w.Pods = nil },
 		"a pod twice":          func(w *world) { w.Pods = append(w.Pods, w.Pods[0]) },

@@ -35,7 +35,7 @@ func TestOnePodIsPlacedIfItCanBe(t *testing.T) {
 		}
 	}
 	if asked < problems/10 || placed == 0 {
-		t.Errorf("%d problems asked, %d pods placed: the test says nothing", asked, placed)
+		t.Errorf("%d problems solved, %d pods placed: the test says nothing", asked, placed)
 	}
 }
 

@@ -45,7 +45,7 @@ func TestConsolidation(t *testing.T) {
 		want   check.Code
 	}{
 		"nothing is wrong":               {func(*world, *solve.Question, *solve.Consolidation) {}, ""},
-		"a removed node nobody knows":    {func(_ *world, _ *solve.Question, c *solve.Consolidation) { c.Moves[0].Remove = []string{"ghost"} }, check.NodeUnknown},
+		"a removed node that is unknown": {func(_ *world, _ *solve.Question, c *solve.Consolidation) { c.Moves[0].Remove = []string{"ghost"} }, check.NodeUnknown},
 		"a removed node is no candidate": {func(_ *world, q *solve.Question, _ *solve.Consolidation) { q.Candidates = q.Candidates[1:] }, check.NotCandidate},
 		"a node is removed twice":        {func(_ *world, _ *solve.Question, c *solve.Consolidation) { c.Moves = append(c.Moves, c.Moves[0]) }, check.RemovedTwice},
 		"a move removes nothing":         {func(_ *world, _ *solve.Question, c *solve.Consolidation) { c.Moves[0].Remove = nil }, check.RemovedTwice},

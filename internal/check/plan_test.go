@@ -65,12 +65,12 @@ func TestWhoIsWhere(t *testing.T) {
 		"a pod is nowhere":                         {lone, func(w *world) { w.Pods = append(w.Pods, pod("q", shape("web", nil))) }, check.PodLost},
 		"a pod is in two places":                   {lone, func(w *world) { w.plan.Create[0].Pods = append(w.plan.Create[0].Pods, key("p")) }, check.PodTwice},
 		"a pod is placed and unplaced":             {lone, func(w *world) { w.skip(pod("p", nil)); w.Pods = w.Pods[:1] }, check.PodTwice},
-		"a pod nobody knows":                       {lone, func(w *world) { w.plan.Create[0].Pods = append(w.plan.Create[0].Pods, key("ghost")) }, check.PodUnknown},
+		"an unknown pod":                           {lone, func(w *world) { w.plan.Create[0].Pods = append(w.plan.Create[0].Pods, key("ghost")) }, check.PodUnknown},
 		"6.3 no reason":                            {func(w *world) { w.skip(pod("p", shape("web", nil))) }, func(w *world) { w.plan.Unplaced[0].Why = nil }, check.ReasonMissing},
 		"SC-46 deferred in fallback mode":          {func(w *world) { w.skip(pod("p", shape("web", nil))); w.plan.Unplaced[0].Deferred = true }, func(w *world) { w.Policy.ReservedFallback = true }, check.DeferredWrong},
 		"3.4 an invalid pod has a place":           {lone, func(w *world) { w.Pods[0].Shape.Invalid = []reason.Reason{{Code: "Bad"}} }, check.PodInvalid},
 		"3.4 a pod that wants to be left":          {lone, func(w *world) { w.Pods[0].Shape.Refuses = true }, check.PodInvalid},
-		"6.1 a node nobody knows":                  {onNode, func(w *world) { w.plan.Bind[0].Node = "ghost" }, check.NodeUnknown},
+		"6.1 an unknown node":                      {onNode, func(w *world) { w.plan.Bind[0].Node = "ghost" }, check.NodeUnknown},
 		"3.2 a terminating node":                   {onNode, func(w *world) { w.View.Nodes[0].Deleting = true }, check.NodeLeaving},
 		"the plan is of another snapshot":          {lone, func(w *world) { w.plan.Version++ }, check.VersionWrong},
 		"binds are by pod":                         {func(w *world) { onNode(w); w.bind(pod("q", shape("web", nil)), "n1") }, func(w *world) { slices.Reverse(w.plan.Bind) }, check.Disordered},
@@ -185,20 +185,20 @@ func TestNewNodes(t *testing.T) {
 		w.plan.Create[0].Needs[size] = reqs.Req{Not: true, MinValues: 3}
 	}
 	runMutations(t, map[string]mutation{
-		"SC-06 a pool nobody knows":               {lone, created(func(n *solve.NewNode) { n.Pool = "ghost" }), check.PoolUnknown},
+		"SC-06 an unknown pool":                   {lone, created(func(n *solve.NewNode) { n.Pool = "ghost" }), check.PoolUnknown},
 		"SC-06 a closed pool":                     {lone, func(w *world) { w.pool().Closed = true }, check.PoolClosed},
 		"SC-24 a node for no pod":                 {lone, func(w *world) { w.plan.Create = append(w.plan.Create, w.newNode(nil)) }, check.NodeEmpty},
-		"6.2 needs forget the pool":               {lone, created(func(n *solve.NewNode) { delete(n.Needs, "karpenter.sh/nodepool") }), check.NeedsTooWide},
+		"6.2 needs omit the pool":                 {lone, created(func(n *solve.NewNode) { delete(n.Needs, "karpenter.sh/nodepool") }), check.NeedsTooWide},
 		"6.2 needs are wider than the pool":       {func(w *world) { w.pool().Requirements[zone] = in("a", "b"); lone(w) }, created(func(n *solve.NewNode) { n.Needs[zone] = in("a", "c") }), check.NeedsTooWide},
 		"6.2 a taint of the pool":                 {lone, func(w *world) { w.pool().Taints = []corev1.Taint{{Key: "x", Effect: corev1.TaintEffectNoSchedule}} }, check.TaintNotTolerated},
 		"SC-12 needs leave a forbidden zone open": {lone, func(w *world) { w.Pods[0].Shape.Required = []reqs.Set{{zone: in("a")}} }, check.RequiredUnmet},
-		"SC-12 a custom label nobody gives":       {lone, func(w *world) { w.Pods[0].Shape.Required = []reqs.Set{{"custom": in("x")}} }, check.RequiredUnmet},
+		"SC-12 a custom label that no node has":   {lone, func(w *world) { w.Pods[0].Shape.Required = []reqs.Set{{"custom": in("x")}} }, check.RequiredUnmet},
 		"SC-12 a type the pod forbids": {func(w *world) {
 			w.Pods = nil
 			w.buy(reqs.Set{size: in("small")}, pod("p", shape("web", func(s *cluster.Shape) { s.Required = []reqs.Set{{size: in("tiny")}, {size: in("small")}} })))
 		}, created(func(n *solve.NewNode) { delete(n.Needs, size); n.Types = []string{"small", "medium"} }), check.RequiredUnmet},
 		"SC-38 the volume is elsewhere":      {lone, func(w *world) { w.Pods[0].Shape.Zones = []reqs.Set{{zone: in("a")}, {zone: in("b")}} }, check.VolumeZoneUnmet},
-		"SC-08 a type nobody knows":          {lone, created(func(n *solve.NewNode) { n.Types = append(n.Types, "ghost") }), check.TypeUnknown},
+		"SC-08 an unknown type":              {lone, created(func(n *solve.NewNode) { n.Types = append(n.Types, "ghost") }), check.TypeUnknown},
 		"SC-19 no type at all":               {lone, created(func(n *solve.NewNode) { n.Types = nil }), check.TypeUnknown},
 		"SC-48 a type twice":                 {lone, created(func(n *solve.NewNode) { n.Types = append(n.Types, "large") }), check.TypeTwice},
 		"SC-19 a type outside the needs":     {lone, created(func(n *solve.NewNode) { n.Needs[size] = in("small") }), check.TypeMismatch},
@@ -234,25 +234,25 @@ func TestNewNodes(t *testing.T) {
 		"SC-48 the offer is not the cheapest": {lone, created(func(n *solve.NewNode) {
 			n.Offer = solve.Offer{Type: "medium", Zone: "a", CapacityType: "spot", Price: 0.1}
 		}), check.OfferWrong},
-		"SC-48 the offer is of no listed type":     {lone, created(func(n *solve.NewNode) { n.Types = n.Types[1:] }), check.OfferWrong},
-		"V15-44 the offer cannot be launched":      {lone, created(func(n *solve.NewNode) { n.Offer.Zone = "z" }), check.OfferWrong},
-		"SC-10 another price":                      {lone, created(func(n *solve.NewNode) { n.Offer.Price = 0.01 }), check.PriceWrong},
-		"SC-49 requests forget a pod":              {lone, created(func(n *solve.NewNode) { n.Requests = resources.Vec{} }), check.RequestsWrong},
-		"SC-49 requests forget the DaemonSets":     {withDaemon, created(func(n *solve.NewNode) { n.Requests = vec(1000, 1) }), check.RequestsWrong},
-		"SC-42 too few values":                     {minimum(3), created(func(n *solve.NewNode) { n.Types = n.Types[:2] }), check.MinValuesUnmet},
-		"SC-42 the claim forgets minValues":        {minimum(3), created(func(n *solve.NewNode) { n.Needs[size] = reqs.Req{Not: true} }), check.MinValuesUnmet},
-		"V15-60 values the needs exclude":          {func(w *world) { w.pool().Requirements[zone] = reqs.Req{Not: true, MinValues: 2}; lone(w) }, created(func(n *solve.NewNode) { n.Needs[zone] = reqs.Req{Values: []string{"a"}, MinValues: 2} }), check.MinValuesUnmet},
-		"SC-43 relaxed under Strict":               {relaxed, func(w *world) { w.Policy.BestEffortMinimums = false }, check.RelaxedWrong},
-		"SC-43 relaxed for nothing":                {func(w *world) { minimum(3)(w); w.Policy.BestEffortMinimums = true }, created(func(n *solve.NewNode) { n.Relaxed = true }), check.RelaxedWrong},
-		"SC-43 below the lowered value":            {relaxed, created(func(n *solve.NewNode) { n.Types = n.Types[:2] }), check.MinValuesUnmet},
-		"SC-43 not said":                           {relaxed, created(func(n *solve.NewNode) { n.Relaxed = false }), check.MinValuesUnmet},
-		"SC-50 an overlay of capacity is not said": {lone, func(w *world) { w.pool().Types[1].CapacityOverlaid = true }, check.OverlaidWrong},
-		"SC-50 an overlay is not said":             {lone, func(w *world) { w.pool().Types[1].Overlaid = true }, check.OverlaidWrong},
-		"SC-20 the largest candidates exceed cpu":  {limited, func(w *world) { w.pool().Limits[0].Remaining = 15999 }, check.LimitExceeded},
-		"SC-20 a limit of a resource nobody has":   {limited, func(w *world) { w.pool().Limits[0] = cluster.Limit{Resource: "example.com/gpu", Remaining: -1} }, check.LimitExceeded},
-		"SC-20 one node too many":                  {limited, func(w *world) { *w.pool().NodeLimit = 1 }, check.LimitExceeded},
-		"the cost is another sum":                  {lone, func(w *world) { w.plan.Cost++ }, check.CostWrong},
-		"the bound is above the cost":              {lone, func(w *world) { w.plan.Bound = 2 * w.plan.Cost }, check.BoundWrong},
+		"SC-48 the offer is of no listed type":         {lone, created(func(n *solve.NewNode) { n.Types = n.Types[1:] }), check.OfferWrong},
+		"V15-44 the offer cannot be launched":          {lone, created(func(n *solve.NewNode) { n.Offer.Zone = "z" }), check.OfferWrong},
+		"SC-10 another price":                          {lone, created(func(n *solve.NewNode) { n.Offer.Price = 0.01 }), check.PriceWrong},
+		"SC-49 requests omit a pod":                    {lone, created(func(n *solve.NewNode) { n.Requests = resources.Vec{} }), check.RequestsWrong},
+		"SC-49 requests omit the DaemonSets":           {withDaemon, created(func(n *solve.NewNode) { n.Requests = vec(1000, 1) }), check.RequestsWrong},
+		"SC-42 too few values":                         {minimum(3), created(func(n *solve.NewNode) { n.Types = n.Types[:2] }), check.MinValuesUnmet},
+		"SC-42 the claim omits minValues":              {minimum(3), created(func(n *solve.NewNode) { n.Needs[size] = reqs.Req{Not: true} }), check.MinValuesUnmet},
+		"V15-60 values the needs exclude":              {func(w *world) { w.pool().Requirements[zone] = reqs.Req{Not: true, MinValues: 2}; lone(w) }, created(func(n *solve.NewNode) { n.Needs[zone] = reqs.Req{Values: []string{"a"}, MinValues: 2} }), check.MinValuesUnmet},
+		"SC-43 relaxed under Strict":                   {relaxed, func(w *world) { w.Policy.BestEffortMinimums = false }, check.RelaxedWrong},
+		"SC-43 relaxed for nothing":                    {func(w *world) { minimum(3)(w); w.Policy.BestEffortMinimums = true }, created(func(n *solve.NewNode) { n.Relaxed = true }), check.RelaxedWrong},
+		"SC-43 below the lowered value":                {relaxed, created(func(n *solve.NewNode) { n.Types = n.Types[:2] }), check.MinValuesUnmet},
+		"SC-43 not said":                               {relaxed, created(func(n *solve.NewNode) { n.Relaxed = false }), check.MinValuesUnmet},
+		"SC-50 an overlay of capacity is not said":     {lone, func(w *world) { w.pool().Types[1].CapacityOverlaid = true }, check.OverlaidWrong},
+		"SC-50 an overlay is not said":                 {lone, func(w *world) { w.pool().Types[1].Overlaid = true }, check.OverlaidWrong},
+		"SC-20 the largest candidates exceed cpu":      {limited, func(w *world) { w.pool().Limits[0].Remaining = 15999 }, check.LimitExceeded},
+		"SC-20 a limit of a resource that no node has": {limited, func(w *world) { w.pool().Limits[0] = cluster.Limit{Resource: "example.com/gpu", Remaining: -1} }, check.LimitExceeded},
+		"SC-20 one node too many":                      {limited, func(w *world) { *w.pool().NodeLimit = 1 }, check.LimitExceeded},
+		"the cost is another sum":                      {lone, func(w *world) { w.plan.Cost++ }, check.CostWrong},
+		"the bound is above the cost":                  {lone, func(w *world) { w.plan.Bound = 2 * w.plan.Cost }, check.BoundWrong},
 		"SC-14 PreferNoSchedule is no obstacle": {func(w *world) {
 			w.pool().Taints = []corev1.Taint{{Key: "x", Effect: corev1.TaintEffectPreferNoSchedule}}
 			lone(w)
@@ -300,7 +300,7 @@ func TestReservations(t *testing.T) {
 		}, check.ReservationExceeded},
 		"SC-47 reserved and other ways":    {pair, func(w *world) { delete(w.plan.Create[0].Needs, capacity) }, check.ReservedMixed},
 		"V15-45 a reservation passed over": {func(w *world) { reserve(w, 0); w.buy(reqs.Set{capacity: in("spot")}, pod("p", shape("web", nil))) }, func(w *world) { w.pool().Types[0].Offerings[6].Remaining = 1 }, check.ReservedPassedOver},
-		"V15-44 a full reservation is bought": {pair, func(w *world) {
+		"V15-44 a full reservation is launched": {pair, func(w *world) {
 			w.changeTypes(func(t *catalog.InstanceType) { t.Offerings[len(t.Offerings)-1].Remaining = 0 })
 		}, check.OfferWrong},
 	})

@@ -53,7 +53,7 @@ func TestTrust_C03_ARejectedPlanIsMadeWithoutThoseToBlame(t *testing.T) {
 		"one pod":                  {judge: judge(check.SpreadUnmet, byPod, "b"), sound: true, rejected: 2, left: []string{"b"}},
 		"two pods":                 {judge: judge(check.SpreadUnmet, byPod, "b", "c"), sound: true, rejected: 2, left: []string{"b", "c"}},
 		"everybody on a node":      {judge: judge(check.TooSmall, hostOf, "c"), sound: true, rejected: 2, left: []string{"a", "b", "c"}},
-		"the plan and nobody's":    {judge: judge(check.CostWrong, func(solve.Plan, string) string { return "plan" }, "x"), rejected: 2, left: []string{"a", "b", "c", "d"}},
+		"the plan and no pod":      {judge: judge(check.CostWrong, func(solve.Plan, string) string { return "plan" }, "x"), rejected: 2, left: []string{"a", "b", "c", "d"}},
 		"a pod that is not placed": {judge: judge(check.PodUnknown, func(solve.Plan, string) string { return "pod/default/nobody" }, "x"), rejected: 2, left: []string{"a", "b", "c", "d"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -80,7 +80,7 @@ func TestTrust_C03_ARejectedPlanIsMadeWithoutThoseToBlame(t *testing.T) {
 				t.Errorf("left out (-want +got):\n%s", diff)
 			}
 			if placed := hostOf(got.Plan, "d") != ""; placed != tc.sound {
-				t.Errorf("the pod that nobody blames: placed %t", placed)
+				t.Errorf("the pod without blame: placed %t", placed)
 			}
 		})
 	}

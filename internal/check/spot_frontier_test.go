@@ -14,7 +14,7 @@ import (
 )
 
 // frontier is a relaxation of all plans for the pods of a problem in which a spot pool takes at most a share of the pods
-// of a workload: nodes are of any type that the pool allows, run any mix of pods that fits, and are bought in fractions. No plan
+// of a workload: nodes are of any type that the pool allows, run any mix of pods that fits, and are launched in fractions. No plan
 // costs less.
 type frontier struct {
 	requests []*resources.Vec

@@ -146,7 +146,7 @@ func TestSpreadLeavesAlone(t *testing.T) {
 			s.Labels = nil
 			inZones(s, "a", "a", "a")(w)
 		},
-		"SC-26 a zone that is sold out is not waited for": func(w *world) {
+		"SC-26 a zone that is out of capacity is not waited for": func(w *world) {
 			w.changeTypes(func(t *catalog.InstanceType) { t.Offerings[4].Available, t.Offerings[5].Available = false, false })
 			inZones(spread(zone, 1, nil), "a", "a", "b")(w)
 		},
@@ -194,7 +194,7 @@ func TestAffinity(t *testing.T) {
 			w.buy(reqs.Set{zone: in("a")}, pod("r", group))
 			w.buy(reqs.Set{zone: in("a")}, pod("s", shape("base", nil)), pod("t", group))
 		}, func(w *world) { w.plan.Create[1].Needs[zone] = in("b"); w.plan.Create[1].Offer.Zone = "b" }, check.AffinityUnmet},
-		"SC-33 nobody starts a circle": {func(w *world) { w.buy(nil, pod("p", web), pod("q", db)) }, func(w *world) {
+		"SC-33 no pod starts a circle": {func(w *world) { w.buy(nil, pod("p", web), pod("q", db)) }, func(w *world) {
 			w.Pods[1].Shape = shape("db", func(s *cluster.Shape) { s.Affinity = term(zone, "web") })
 		}, check.AffinityUnmet},
 		"SC-33 hosts": {func(w *world) { w.buy(nil, several(2, "p", group(host))...) }, func(w *world) {
@@ -235,7 +235,7 @@ func TestAntiAffinity(t *testing.T) {
 		}, check.AntiAffinityUnmet},
 		"SC-34 two in one zone":        {inZones(lonely(zone), "a", "b"), move(1, "a"), check.AntiAffinityUnmet},
 		"SC-34 every zone left counts": {inZones(lonely(zone), "a", "b"), func(w *world) { w.plan.Create[1].Needs[zone] = in("a", "b") }, check.AntiAffinityUnmet},
-		"SC-34 a zone sold out for now counts too": {func(w *world) {
+		"SC-34 a zone out of capacity for now counts too": {func(w *world) {
 			w.changeTypes(func(t *catalog.InstanceType) { t.Offerings[0].Available, t.Offerings[1].Available = false, false })
 			w.node("n1", "a", pod("old", shape("web", nil)))
 			w.buy(reqs.Set{zone: in("b", "c")}, pod("p", lonely(zone)))
@@ -253,7 +253,7 @@ func TestAntiAffinity(t *testing.T) {
 			w.node("n2", "a")
 			w.bind(pod("p", shape("web", nil)), "n2")
 		}, func(w *world) { w.View.Nodes[1].Labels[zone] = "b" }, check.AntiAffinityUnmet},
-		"SC-27 a terminating pod repels nobody": {func(w *world) {
+		"SC-27 a terminating pod repels no pod": {func(w *world) {
 			old := pod("old", away)
 			old.Terminating = true
 			w.node("n1", "a", old)
@@ -265,7 +265,7 @@ func TestAntiAffinity(t *testing.T) {
 			w.node("n1", "a", old)
 			inZones(lonely(zone), "a")(w)
 		}, func(w *world) { w.Pods[0].Shape.AntiAffinity[0].Everywhere = true }, check.AntiAffinityUnmet},
-		"SC-35 preferred terms repel nobody":        {func(w *world) { s := lonely(zone); s.AntiAffinity[0].Weight = 5; inZones(s, "a", "a")(w) }, func(w *world) { w.Pods[0].Shape.AntiAffinity[0].Weight = 0 }, check.AntiAffinityUnmet},
+		"SC-35 preferred terms repel no pod":        {func(w *world) { s := lonely(zone); s.AntiAffinity[0].Weight = 5; inZones(s, "a", "a")(w) }, func(w *world) { w.Pods[0].Shape.AntiAffinity[0].Weight = 0 }, check.AntiAffinityUnmet},
 		"what was too close before stays unflagged": {func(w *world) { w.node("n1", "b", several(2, "old", lonely(zone))...); inZones(lonely(zone), "a")(w) }, move(0, "b"), check.AntiAffinityUnmet},
 	})
 }

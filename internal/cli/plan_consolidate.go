@@ -24,7 +24,7 @@ type consolidateResult struct {
 	CostBefore   float64 `json:"costBefore"`
 	CostAfter    float64 `json:"costAfter"`
 	LowerBound   float64 `json:"lowerBound,omitempty"`
-	Done         bool    `json:"done"` // a look found nothing more; false: it was told to stop before
+	Done         bool    `json:"done"` // a look found nothing more; false: it was stopped before
 	Commands     int     `json:"commands"`
 	PodsMoved    int     `json:"podsMoved"`
 	Replacements int     `json:"replacements"`
@@ -100,7 +100,7 @@ func runConsolidate(f *planFlags, sc *scenario.Scenario, out io.Writer) error {
 	return err
 }
 
-// lookOnce asks once, to the end: a limit of time stops further looks, so that the first is always
+// lookOnce searches once, to the end: a limit of time stops further looks, so that the first is always
 // measured whole.
 func lookOnce(f *planFlags, compiled *scenario.Compiled) (solve.Consolidation, look) {
 	start, cpu := time.Now(), cpuTime()

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// LC-63: a wrong choice is told before anything is touched, with those there are.
+// LC-63: a wrong choice is reported before anything is touched, with those there are.
 func TestLC_63_UninstallRefusesWhatItDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
@@ -14,10 +14,10 @@ func TestLC_63_UninstallRefusesWhatItDoesNotKnow(t *testing.T) {
 		"takes no arguments":    {"uninstall", "karpenter"},
 		"did you mean --nodes?": {"uninstall", "--node=Keep"},
 	} {
-		var told strings.Builder
-		code := Run(args, Streams{Out: &strings.Builder{}, Err: &told, LookupEnv: func(string) (string, bool) { return "", false }})
-		if code != exitUsage || !strings.Contains(told.String(), want) {
-			t.Errorf("%q ends with %d, want %q in %q", args, code, want, told.String())
+		var stderr strings.Builder
+		code := Run(args, Streams{Out: &strings.Builder{}, Err: &stderr, LookupEnv: func(string) (string, bool) { return "", false }})
+		if code != exitUsage || !strings.Contains(stderr.String(), want) {
+			t.Errorf("%q ends with %d, want %q in %q", args, code, want, stderr.String())
 		}
 	}
 }

@@ -22,8 +22,8 @@ type Provider interface {
 	// moment. The slice is shared: it must not be changed.
 	Types(ctx context.Context, pool *karpv1.NodePool) ([]catalog.InstanceType, error)
 
-	// Launch launches the instance of a claim. It is idempotent on the UID of the claim: asked again, also
-	// by another process or at the same time, it answers with the instance that was launched before.
+	// Launch launches the instance of a claim. It is idempotent on the UID of the claim: called again, also
+	// by another process or at the same time, it returns the instance that was launched before.
 	Launch(ctx context.Context, claim *karpv1.NodeClaim) (Instance, error)
 
 	// Find returns an instance that exists, be it on its way out; NotFound once it is gone.
@@ -70,6 +70,6 @@ type Instance struct {
 // Gate holds the registration of a node until the cloud knows all about it (LC-09).
 type Gate interface {
 	Name() string
-	// Open returns labels that became known. A wait above zero means: not yet, ask again after it.
+	// Open returns labels that became known. A wait above zero means: not yet, call again after it.
 	Open(ctx context.Context, claim *karpv1.NodeClaim) (labels map[string]string, wait time.Duration, err error)
 }

@@ -2,7 +2,7 @@
 //
 // The Provider is the only door; internal/aws and the market of internal/sim are behind it. Packages below this one are
 // what every cloud shares, and internal/cloud/driver is a cloud as the wiring sees it. Here are no calls, only the words in which
-// they are made and answered. Not here: which instance to launch (internal/solve), when to end one
+// they are made and return. Not here: which instance to launch (internal/solve), when to end one
 // (internal/lifecycle).
 //
 // Start reading at Provider.

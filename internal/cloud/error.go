@@ -22,7 +22,7 @@ const (
 // with prices that they are about to change.
 var ErrUnevaluated = errors.New("NodeOverlays are not evaluated for the NodePool yet")
 
-// Error is what a Provider answers with instead of a result.
+// Error is what a Provider returns instead of a result.
 type Error struct {
 	Kind    Kind
 	Op      string // what was tried, such as "create fleet"

@@ -16,7 +16,7 @@ func TestTrust_B07_BarePods(t *testing.T) {
 		owners []metav1.OwnerReference
 		want   bool
 	}{
-		"nobody owns it":                     {want: true},
+		"it has no owner":                    {want: true},
 		"a ReplicaSet":                       {owners: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Controller: new(true)}}},
 		"a controller we do not know":        {owners: []metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Game", Controller: new(true)}}},
 		"an owner for the garbage collector": {owners: []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap"}}, want: true},

@@ -46,7 +46,7 @@ affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeS
 			wantRequired: []string{"kubernetes.io/arch DoesNotExist"},
 			wantInvalid:  []string{"RequirementsContradict spec.nodeSelector"},
 		},
-		"3.4 a: a pool asked for under two names is a contradiction, not a refusal of managed nodes": {
+		"3.4 a: a pool requested under two names is a contradiction, not a refusal of managed nodes": {
 			spec:         `{nodeSelector: {karpenter.sh/provisioner-name: a, karpenter.sh/nodepool: b}}`,
 			wantRequired: []string{"karpenter.sh/nodepool DoesNotExist"},
 			wantInvalid:  []string{"RequirementsContradict spec.nodeSelector"},

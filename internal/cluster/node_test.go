@@ -104,7 +104,7 @@ func TestNode(t *testing.T) {
 			change:          func(n *corev1.Node, _ *karpv1.NodeClaim) { n.Spec.ProviderID = "" },
 			wantAllocatable: "cpu:1900m,memory:7Gi,pods:29",
 		},
-		"6.1 a node nobody manages counts as it is": {
+		"6.1 an unmanaged node counts as it is": {
 			node: nodeText, wantName: "ip-1", wantInitialized: true,
 			wantTaints: []string{
 				"dedicated:NoSchedule", "cilium:NoExecute", "node.kubernetes.io/not-ready:NoSchedule",

@@ -55,7 +55,7 @@ func (o *Order) Annotations() map[string]string {
 // ReadOrder reads what Annotations wrote. Text of anybody else is no order.
 func ReadOrder(annotations map[string]string) (Order, bool) {
 	names, text := annotations[karpv1.AnnotationReplaces], annotations[karpv1.AnnotationCommand]
-	if names == "" { // as of most claims; every snapshot asks about all of them
+	if names == "" { // as of most claims; every snapshot looks at all of them
 		return Order{}, false
 	}
 	var o orderText

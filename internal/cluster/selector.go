@@ -26,7 +26,7 @@ func NewSelector(s *metav1.LabelSelector) (Selector, error) {
 	for key := range s.MatchLabels {
 		keys = append(keys, key)
 	}
-	slices.Sort(keys) // of several faults the first is told
+	slices.Sort(keys) // of several faults the first is reported
 	for _, key := range keys {
 		r, err := labels.NewRequirement(key, selection.In, []string{s.MatchLabels[key]})
 		if err != nil {
@@ -113,7 +113,7 @@ func (s Selector) and(with map[string]string) (Selector, error) {
 	}
 	list, _ := s.Is.Requirements()
 	list = slices.Clone(list)
-	for _, key := range slices.Sorted(maps.Keys(with)) { // of several faults the first is told
+	for _, key := range slices.Sorted(maps.Keys(with)) { // of several faults the first is reported
 		r, err := labels.NewRequirement(key, selection.In, []string{with[key]})
 		if err != nil {
 			return Selector{}, err

@@ -234,7 +234,7 @@ func TestIrrelevantLabelsDoNotSplitShapes(t *testing.T) {
 	r := newReader(cluster.ReaderOptions{KeepLabel: use.Keep})
 	diff(t, "labels of the shape", r.Pod(one, nil).Shape.Labels, map[string]string{"app": "db", "pod-template-hash": "x"})
 	if r.Pod(one, nil).Shape != r.Pod(two, nil).Shape {
-		t.Error("pods of a StatefulSet have shapes of their own although nobody looks at their names")
+		t.Error("pods of a StatefulSet have shapes of their own although nothing depends on their names")
 	}
 	use.Note(pinned)
 	r = newReader(cluster.ReaderOptions{KeepLabel: use.Keep})

@@ -132,7 +132,7 @@ func TestEveryConditionIsDocumented(t *testing.T) {
 	}
 	for name := range reasons {
 		if !given[name] && !known[name] && name[0] != '*' && name != "NodeClassNotReady" { // which is the reason of an event too
-			t.Errorf("nobody gives reason %s", name)
+			t.Errorf("no condition has reason %s", name)
 		}
 	}
 }

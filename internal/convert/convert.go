@@ -177,7 +177,7 @@ func (b *batch) addPool(d *document) {
 		return
 	}
 	canonical, notes := pool.Canonical(false)
-	notes = slices.DeleteFunc(notes, func(n reason.Reason) bool { return n.Rule == "CV-06" }) // moveKubelets tells
+	notes = slices.DeleteFunc(notes, func(n reason.Reason) bool { return n.Rule == "CV-06" }) // moveKubelets reports it
 	b.report(d, notes)
 	b.entries = append(b.entries, &entry{doc: d, pool: canonical, kubeletField: "spec.template.spec.kubelet", spelling: limitSpelling(d, "limits")})
 }
@@ -275,7 +275,7 @@ func keptMeta(meta metav1.ObjectMeta) metav1.ObjectMeta {
 	return kept
 }
 
-// validateEntry asks whether the API server would take what is about to be written, and if so what the controller
+// validateEntry checks whether the API server would take what is about to be written, and if so what the controller
 // would say of it in condition ValidationSucceeded of a pool.
 func (b *batch) validateEntry(e *entry, doc Document) {
 	if e.pool == nil && e.class == nil && e.claim == nil && !e.known {
@@ -288,7 +288,7 @@ func (b *batch) validateEntry(e *entry, doc Document) {
 	for _, r := range refusals {
 		b.fail(e.doc, r.Field, r.Text)
 	}
-	if e.pool == nil || len(refusals) > 0 { // the same would be told twice
+	if e.pool == nil || len(refusals) > 0 { // the same would be reported twice
 		return
 	}
 	problems, _ := e.pool.Validate(awsv1.Vocabulary())

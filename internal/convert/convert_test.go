@@ -280,7 +280,7 @@ func TestPoolsThatCouldNeverHaveANode(t *testing.T) {
 	}
 	wrong := strings.Replace(barePool, "requirements: []", "requirements: [{key: karpenter.sh/x, operator: Exists}]", 1)
 	if r := convert.Convert(source(wrong), convert.Options{Judge: judge(t)}); len(r.Errors) == 0 || len(r.Warnings) > 0 {
-		t.Errorf("what the API server refuses is told twice: errors %v, warnings %v", r.Errors, r.Warnings)
+		t.Errorf("what the API server refuses is reported twice: errors %v, warnings %v", r.Errors, r.Warnings)
 	}
 }
 

@@ -56,7 +56,7 @@ func explain(err error) (field, text string) {
 }
 
 // badQuantity finds the quantity that does not parse: the decoder does not say where it was. Paths
-// are looked through in order of name, so that the answer is always the same.
+// are looked through in order of name, so that the result is always the same.
 func badQuantity(node any, at string) (field, have string, found bool) {
 	switch node := node.(type) {
 	case map[string]any:

@@ -164,7 +164,7 @@ func conversions() []decision {
 	return list
 }
 
-// judge is the API server; to make one takes longer than to ask it.
+// judge is the API server; to make one takes longer than to query it.
 var judge = sync.OnceValues(admission.New)
 
 // converted is what the command convert writes and says.

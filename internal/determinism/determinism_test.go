@@ -147,10 +147,10 @@ func TestDifferencesAreNamed(t *testing.T) {
 		one, two made
 		want     []string
 	}{
-		"the same":            {one: same, two: same},
-		"between processes":   {one: made{Name: "x (1)", Text: "a\nb\nc"}, two: made{Name: "x (1)", Text: "a\nB\nC"}, want: []string{`"x (1)"`, "processes 1 and 2", "line 2 once:  b\n", "line 2 again: B\n", `-decision '^x \(1\)$'`}},
-		"within a process":    {one: same, two: made{Name: "same", Text: "a\nb", Other: "a"}, want: []string{`"same"`, "by process 2", "line 2 once:  b\n", "line 2 again: (the text ends)"}},
-		"both, but told once": {one: made{Name: "x", Text: "a", Other: "b"}, two: made{Name: "x", Text: "b", Other: "a"}, want: []string{"by process 1"}},
+		"the same":                {one: same, two: same},
+		"between processes":       {one: made{Name: "x (1)", Text: "a\nb\nc"}, two: made{Name: "x (1)", Text: "a\nB\nC"}, want: []string{`"x (1)"`, "processes 1 and 2", "line 2 once:  b\n", "line 2 again: B\n", `-decision '^x \(1\)$'`}},
+		"within a process":        {one: same, two: made{Name: "same", Text: "a\nb", Other: "a"}, want: []string{`"same"`, "by process 2", "line 2 once:  b\n", "line 2 again: (the text ends)"}},
+		"both, but reported once": {one: made{Name: "x", Text: "a", Other: "b"}, two: made{Name: "x", Text: "b", Other: "a"}, want: []string{"by process 1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

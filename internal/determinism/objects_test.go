@@ -52,7 +52,7 @@ func read[T any](text string, args ...any) *T {
 func objects() []decision {
 	list := []decision{
 		{"memory: snapshot", 8, func() string {
-			view := told().Snapshot(offers())
+			view := filledStore().Snapshot(offers())
 			return dump(view.Snapshot, texts(view.Ignored), view.Pods, podNames(view))
 		}},
 		{"memory: plan, claims and faults", 8, plan},
@@ -118,7 +118,7 @@ func (synced) HasSynced() bool { return true }
 
 // told returns a memory of a cluster in which much ties: four pools with equal prices, nodes that are alike, claims
 // of an earlier process for one pod, several budgets for another, and resources that only some nodes have.
-func told() *store.Store {
+func filledStore() *store.Store {
 	s := store.New(store.Options{
 		Words: awsv1.Vocabulary(), Lanes: resources.NewTable(), Classes: []schema.GroupKind{{Group: awsv1.Group, Kind: awsv1.Kind}}, Now: noon, ReservationLabel: awsv1.LabelCapacityReservationID,
 	})
@@ -275,7 +275,7 @@ func podNames(view store.View) map[string]string {
 
 // plan plans for the cluster, writes the claims of the plan, and says what is wrong with a plan of nothing.
 func plan() string {
-	s := told()
+	s := filledStore()
 	view := s.Snapshot(offers())
 	problem := solve.Problem{View: view.Snapshot, Pods: view.Pods, Policy: solve.Policy{NodeFee: 0.02}}
 	for pod, node := range view.PlannedNodes {
@@ -296,7 +296,7 @@ func plan() string {
 
 // disruption decides what goes, and says what keeps the rest.
 func disruption() string {
-	view := disrupt.View{DisruptionView: told().Disruption(offers())}
+	view := disrupt.View{DisruptionView: filledStore().Disruption(offers())}
 	view.Policy, view.Methods = solve.Policy{NodeFee: 0.02}, disrupt.Methods{Repair: true, Static: true}
 	view.Tuning = disrupt.Tuning{Horizon: 24 * time.Hour, PodCost: 0.001}
 	view.Repairs = must(disrupt.NewRepairSet([]cloud.Repair{{Condition: "Ready", Status: "False", ReasonRegex: "x", Toleration: time.Minute, Action: cloud.ReplaceNode}, {Condition: "Ready", Status: "Unknown", Toleration: time.Minute, Action: cloud.ReplaceNode}}))
@@ -307,7 +307,7 @@ func disruption() string {
 
 // reservations are how much pools use, and what is refused because of it.
 func reservations() string {
-	s := told()
+	s := filledStore()
 	view := s.Snapshot(offers())
 	waits := []cluster.PodKey{{Namespace: "shop", Name: "wait-1"}}
 	for i := range 3 { // several for one pod, by commands that replace one node

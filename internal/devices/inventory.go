@@ -36,7 +36,7 @@ type Inventory struct {
 type contents struct {
 	claims  map[string]*resourcev1.ResourceClaim // by namespace/name
 	made    map[string]*resourcev1.ResourceClaim // for extended resources, of pods that are being bound
-	specs   map[string]string                    // what a claim asks for, by number: equal claims are interchangeable
+	specs   map[string]string                    // what a claim requests, by number: equal claims are interchangeable
 	classes classLister
 	local   map[string][]*resourcev1.ResourceSlice // of pools that an initialized node has devices of, by node
 	shared  []*resourcev1.ResourceSlice            // of pools that several nodes can reach

@@ -24,12 +24,12 @@ type Ledger struct {
 	templates map[int32][][]string  // claims that the template of a place serves, pod by pod
 	refused   map[attempt]bool      // searches that failed: what is free only shrinks, so they fail again
 	answers   map[string]answer     // what a set of templates says to some claims
-	tooHard   map[string]bool       // claims whose search was cut off, by what they ask for
+	tooHard   map[string]bool       // claims whose search was cut off, by what they request
 	extended  map[string]extended   // claims for extended resources that are not made yet, by key
 	history   []*Offer              // what was committed, for Undo
 }
 
-// attempt is a search on a node for what some claims ask for.
+// attempt is a search on a node for what some claims request.
 type attempt struct{ node, claims string }
 
 // extended is a claim for extended resources, and what it requests.
@@ -306,7 +306,7 @@ func (l *Ledger) stateWithout(open []string) structured.AllocatedState {
 	return state
 }
 
-// textOf says what claims ask for: claims that ask for the same have the same text.
+// textOf says what claims request: claims that request the same have the same text.
 func (l *Ledger) textOf(claims []string) string {
 	if len(claims) == 1 {
 		return l.spec(claims[0])
@@ -356,7 +356,7 @@ func claimsText(claims []string) string {
 	return "claims " + strings.Join(claims, ", ")
 }
 
-// failed says why a search gave no answer. Its text is the allocator's: it names the claim and the selector at fault.
+// failed says why a search gave no result. Its text is the allocator's: it names the claim and the selector at fault.
 func (l *Ledger) failed(claims []string, err error) *reason.Reason {
 	subject := subjectOf(claims[0])
 	if errors.Is(err, errTooHard) || errors.Is(err, errStopped) {

@@ -64,7 +64,7 @@ func complete(list []*resourcev1.ResourceSlice) bool {
 	return len(list) > 0 && int64(len(list)) == list[0].Spec.Pool.ResourceSliceCount
 }
 
-// likeNew returns a device without what belongs to one piece of hardware: a claim that asks for it can be served only
+// likeNew returns a device without what belongs to one piece of hardware: a claim that requests it can be served only
 // where it is. A taint says what is wrong with that piece.
 func likeNew(d resourcev1.Device) resourcev1.Device {
 	d.Taints = nil

@@ -56,7 +56,7 @@ func (l *Ledger) before(n *cluster.Node) [][]string {
 	return out
 }
 
-// serves asks a set of templates for the claims of a place. They are served in the order in which pods came, each with
+// serves allocates from a set of templates for the claims of a place. They are served in the order in which pods came, each with
 // what the earlier ones left, as kube-scheduler does: all together, there would be too many ways. The drivers of those that
 // come before all pods do not count: none of the pods needs them. Claims of DaemonSets take what there is.
 func (l *Ledger) serves(o *Offer, held, daemons [][]string, set int, stop func() bool) answer {

@@ -112,7 +112,7 @@ func TestNodesInBackoff(t *testing.T) {
 	}{
 		"the others use the whole budget":  {func(*disrupt.View) {}, "Empty b"},
 		"a static pool goes on":            {static, "Drifted b"},
-		"repair does not ask":              {unhealthy, "Unhealthy a"},
+		"repair needs no budget":           {unhealthy, "Unhealthy a"},
 		"unless the repair itself failed":  {func(v *disrupt.View) { unhealthy(v); v.Nodes[0].RepairBackingOff = true }, "Empty b"},
 		"no node is left to have its turn": {func(v *disrupt.View) { v.Nodes = v.Nodes[:1] }, ""},
 	} {

@@ -25,7 +25,7 @@ func halfEmpty(t *testing.T, nodes int) disrupt.View {
 	return viewOf(view, nil, w.Policy())
 }
 
-// polls is a limit that is over once it was asked so often, and how often it was.
+// polls is a limit that is over once it was polled so often, and how often it was.
 func polls(n int) (limit func() bool, asked *int) {
 	asked = new(int)
 	return func() bool { *asked++; return *asked > n }, asked

@@ -128,7 +128,7 @@ func TestEmpty(t *testing.T) {
 		},
 		"DaemonSet pods do not keep a node": {nodes: []cluster.ManagedNode{node("a", podBlockingDrain(cluster.ManagedPod{Pod: podOf("x/d", 1)}))}, pool: general(), want: []string{"a"}},
 		"a pod that has to move does":       {nodes: []cluster.ManagedNode{node("a", podBlockingDrain(cluster.ManagedPod{Pod: podOf("x/p", 1), Moves: true}))}, pool: general()},
-		"a pod nobody would miss does not":  {nodes: []cluster.ManagedNode{node("a", podBlockingDrain(cluster.ManagedPod{Pod: podOf("x/p", -1), Moves: true}))}, pool: general(), want: []string{"a"}},
+		"an expendable pod does not":        {nodes: []cluster.ManagedNode{node("a", podBlockingDrain(cluster.ManagedPod{Pod: podOf("x/p", -1), Moves: true}))}, pool: general(), want: []string{"a"}},
 		"a protected DaemonSet pod does (FM K25)": {
 			nodes: []cluster.ManagedNode{node("a", podBlockingDrain(cluster.ManagedPod{Pod: podOf("x/d", 0), ProtectedBy: karpv1.AnnotationDoNotDisrupt}))}, pool: general(), say: "pod x/d carries annotation karpenter.sh/do-not-disrupt",
 		},
@@ -217,7 +217,7 @@ func TestTrust_B06_NodesThatComeAndGoAreNoNews(t *testing.T) {
 		"its first pods come":       {node: node("a", func(n *cluster.ManagedNode) { n.Nominated, n.Created = true, noon.Add(-time.Minute) })},
 		"it starts for too long":    {node: node("a", func(n *cluster.ManagedNode) { n.Initialized, n.Created = false, noon.Add(-time.Hour) }), want: 1},
 		"pods come after some time": {node: node("a", func(n *cluster.ManagedNode) { n.Nominated, n.Created = true, noon.Add(-time.Hour) }), want: 1},
-		"somebody wants it to remain": {node: node("a", func(n *cluster.ManagedNode) {
+		"it is marked to remain": {node: node("a", func(n *cluster.ManagedNode) {
 			n.ProtectedBy, n.Created = karpv1.AnnotationDoNotDisrupt, noon.Add(-time.Minute)
 		}), want: 1},
 	} {
@@ -225,7 +225,7 @@ func TestTrust_B06_NodesThatComeAndGoAreNoNews(t *testing.T) {
 			t.Parallel()
 			d := disrupt.Next(disrupt.View{DisruptionView: cluster.DisruptionView{Now: noon, Nodes: []cluster.ManagedNode{tc.node}, Pools: map[string]cluster.ManagedPool{"general": general()}}}, nil)
 			if len(d.Events) != tc.want {
-				t.Errorf("told %v, want %d", d.Events, tc.want)
+				t.Errorf("reported %v, want %d", d.Events, tc.want)
 			}
 		})
 	}

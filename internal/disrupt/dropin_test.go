@@ -15,7 +15,7 @@ import (
 )
 
 // Trust A02: Consolidatable=True beside an event Unconsolidatable is no contradiction: the condition says
-// that it tells of candidates, and where to read why one stays.
+// that it reports candidates, and where to read why one stays.
 func TestTrust_A02_ConsolidatableMeansCandidate(t *testing.T) {
 	t.Parallel()
 	pool := &karpv1.NodePool{}
@@ -55,7 +55,7 @@ func TestTrust_A02_ConsolidateAfterAlone(t *testing.T) {
 		"which they need not do if moves are free": {price: "0.9995", tuning: func(t *disrupt.Tuning) { t.AnySaving, t.PodCost = true, 0 }, want: true},
 		"no saving is none":                        {price: "1", tuning: func(t *disrupt.Tuning) { t.AnySaving, t.PodCost = true, 0 }},
 		"a node that has to have an age":           {price: "0.5", tuning: func(t *disrupt.Tuning) { t.MinAge = 10 * time.Minute }},
-		"a share that somebody has set":            {price: "0.81", tuning: func(t *disrupt.Tuning) { t.MinSaving = 0.2 }},
+		"a share that is set":                      {price: "0.81", tuning: func(t *disrupt.Tuning) { t.MinSaving = 0.2 }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

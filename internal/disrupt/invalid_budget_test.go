@@ -20,17 +20,17 @@ func TestUnreadableBudgetsAreNamed(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{"many": "spec.disruption.budgets[0].nodes", "0": "a budget of the NodePool says 0"} {
 		pool := general(func(p *cluster.ManagedPool) { p.Budgets = []cluster.Budget{{Nodes: text}} })
-		told := 0
+		emitted := 0
 		for _, n := range disrupt.Next(disrupt.View{DisruptionView: cluster.DisruptionView{Now: noon, Pools: map[string]cluster.ManagedPool{"general": pool}, Nodes: []cluster.ManagedNode{node("a")}}}, never).Events {
 			if n.Pool == "general" && n.Event.Reason == event.DisruptionBlocked {
-				told++
+				emitted++
 				if !strings.Contains(n.Event.Text, want) {
 					t.Errorf("nodes=%q: told %q, want %q", text, n.Event.Text, want)
 				}
 			}
 		}
-		if told != 3 {
-			t.Errorf("nodes=%q: told %d times, want once for each reason", text, told)
+		if emitted != 3 {
+			t.Errorf("nodes=%q: told %d times, want once for each reason", text, emitted)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/script"
 )
 
-// FM C17: no method but repair takes the node of a leader that nobody could take over from, and it is said
+// FM C17: no method but repair takes the node of a leader without a stand-by, and it is said
 // why. A terminationGracePeriod, with which drift does not wait for pods, changes nothing.
 func TestFM_C17_TheLeadersOwnNodeStays(t *testing.T) {
 	t.Parallel()

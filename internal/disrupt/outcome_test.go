@@ -42,12 +42,12 @@ func TestMoveOutcomes(t *testing.T) {
 		"given up":                   {looks: []disrupt.View{after(time.Minute, 1, old), after(time.Hour, 1, bought)}},
 		"given up on the way":        {looks: []disrupt.View{deleting, after(2*time.Minute, 1, old), after(time.Hour, 1, bought)}},
 		"just made":                  {looks: []disrupt.View{deleting, gone}, counts: true},
-		"another node was bought":    {looks: []disrupt.View{deleting, gone, after(5*time.Minute, 1, bought)}, counts: true, broken: true},
+		"another node was launched":  {looks: []disrupt.View{deleting, gone, after(5*time.Minute, 1, bought)}, counts: true, broken: true},
 		"and for a day after":        {looks: []disrupt.View{deleting, gone, after(5*time.Minute, 1, bought), after(23*time.Hour, 0.8)}, counts: true, broken: true},
 		"not for longer":             {looks: []disrupt.View{deleting, gone, after(5*time.Minute, 1, bought), after(25*time.Hour, 0.8)}},
 		"prices rose":                {looks: []disrupt.View{deleting, gone, after(5*time.Minute, 1)}, counts: true},
 		"it lasted":                  {looks: []disrupt.View{deleting, gone, after(33*time.Minute, 0.8)}},
-		"it lasted, bought later":    {looks: []disrupt.View{deleting, gone, after(33*time.Minute, 0.8), after(time.Hour, 1, bought)}},
+		"it lasted, launched later":  {looks: []disrupt.View{deleting, gone, after(33*time.Minute, 0.8), after(time.Hour, 1, bought)}},
 		"pods came, then went again": {looks: []disrupt.View{deleting, gone, grown(after(4*time.Minute, 1, bought)), after(5*time.Minute, 1, bought)}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestOutcomesWithoutCancelledMoves(t *testing.T) {
 		"the other was given up later":            {price: [3]float64{1.6, 1.6, 1.8}, goes: true, still: true},
 		"the other was given up at the same time": {price: [3]float64{1.6, 1.8, 1.8}, goes: true},
 		"the other was given up before":           {price: [3]float64{1.8, 1.8, 1.8}},
-		"and a node was bought":                   {price: [3]float64{1.8, 1.8, 2}, broken: true},
+		"and a node was launched":                 {price: [3]float64{1.8, 1.8, 2}, broken: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -115,7 +115,7 @@ func TestOutcomesWithoutCancelledMoves(t *testing.T) {
 	}
 }
 
-// Moves are judged at the prices at which they were decided: that these rose while a node was bought for
+// Moves are judged at the prices at which they were decided: that these rose while a node was launched for
 // something else says nothing.
 func TestOutcomesAtThePricesOfTheDecision(t *testing.T) {
 	t.Parallel()
@@ -155,7 +155,7 @@ func TestOutcomesAtThePricesOfTheDecision(t *testing.T) {
 	}
 }
 
-// Moves that are not made because they were in vain before are told of, on each node.
+// Moves that are not made because they were in vain before are reported, on each node.
 func TestG13_PromisedBeforeIsReported(t *testing.T) {
 	t.Parallel()
 	v := scripted(t, "type name=big cpu=8 price=8\ntype name=small cpu=2 price=1\npool name=default\nnode name=n1 pool=default type=big\nbound name=p1 cpu=1 node=n1\n")
@@ -166,7 +166,7 @@ func TestG13_PromisedBeforeIsReported(t *testing.T) {
 	}
 	n := d.Events[0]
 	if n.Node != "n1" || n.Claim == "" || n.Event.Reason != event.Unconsolidatable || n.Event.Key != string(reason.PromisedBefore) || !strings.HasPrefix(n.Event.Text, "node/n1: moves for the same pods") {
-		t.Errorf("told %+v", n)
+		t.Errorf("reported %+v", n)
 	}
 }
 

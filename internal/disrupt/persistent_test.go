@@ -9,7 +9,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reason"
 )
 
-// G13: what keeps a node until somebody does something is told apart from what passes.
+// G13: what keeps a node until the user acts is told apart from what passes.
 func TestG13_StandingBlocks(t *testing.T) {
 	t.Parallel()
 	guarded := podBlockingDrain(cluster.ManagedPod{Pod: podOf("x/p", 1), Moves: true, ProtectedBy: karpv1.AnnotationDoNotDisrupt})

@@ -107,7 +107,7 @@ func TestMatches(t *testing.T) {
 		want []string // regex or "fallback", and minutes until due
 	}{
 		"healthy":                 {node: cluster.ManagedNode{Health: []corev1.NodeCondition{health("Ready", "True", "KubeletReady", time.Hour)}}},
-		"a type nobody knows":     {node: cluster.ManagedNode{Health: []corev1.NodeCondition{health("Odd", "True", "", time.Hour)}}},
+		"an unknown type":         {node: cluster.ManagedNode{Health: []corev1.NodeCondition{health("Odd", "True", "", time.Hour)}}},
 		"the fallback's own pair": {node: cluster.ManagedNode{Health: []corev1.NodeCondition{health("Ready", "False", "x", 10*time.Minute)}}, want: []string{"fallback 20m0s"}},
 		"a specific policy":       {node: cluster.ManagedNode{Health: []corev1.NodeCondition{health("DiskReady", "False", "ReadErrors", time.Minute)}}, want: []string{"^Read 4m0s"}},
 		"the regex is not anchored by itself": {

@@ -219,7 +219,7 @@ func TestSameDecisionAnyWay(t *testing.T) {
 			t.Fatalf("(-first +second):\n%s\nview %s", diff, show(v))
 		}
 		was := show(first)
-		for i := range first.Commands { // they belong to whoever carries them out
+		for i := range first.Commands { // they belong to the caller that executes them
 			clear(first.Commands[i].Bind)
 			for j := range first.Commands[i].Create {
 				clear(first.Commands[i].Create[j].Pods)
@@ -274,7 +274,7 @@ func TestLooseMovesStandAlone(t *testing.T) {
 	})
 }
 
-// No more nodes of a pool are proposed than asked for.
+// No more nodes of a pool are proposed than requested.
 func TestMostBoundsMoves(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

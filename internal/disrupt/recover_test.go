@@ -80,7 +80,7 @@ func TestRecover(t *testing.T) {
 	}
 }
 
-// Annotations that somebody else wrote, or broke, start nothing.
+// Annotations that another client wrote, or broke, start nothing.
 func TestReadOrder(t *testing.T) {
 	t.Parallel()
 	for name, annotations := range map[string]map[string]string{

@@ -182,7 +182,7 @@ func TestRepair(t *testing.T) {
 		"V15-15 never initialized, nominated":  {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.Initialized, n.Nominated = false, true })}, find: anew, want: "a replace Ready"},
 		"V15-15 never registered":              {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.Initialized, n.Registered = false, false })}, say: "not registered"},
 		"V15-15 no pool":                       {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.Pool = "" })}, say: "repair needs one"},
-		"V15-15 a pool that nobody knows":      {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.Pool = "q" })}, say: "NodePool q"},
+		"V15-15 an unknown pool":               {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.Pool = "q" })}, say: "NodePool q"},
 		"V15-15 types that cannot be listed":   {nodes: []cluster.ManagedNode{dead("a")}, change: []func(*View){inPool(func(p *cluster.ManagedPool) { p.Types = nil })}, say: "cannot be resolved"},
 		"V15-14 nominated":                     {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.Nominated = true })}, say: "a pending pod is expected"},
 		"SC-52 a pod may come that runs still": {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.ExpectsDisplaced = true })}, find: anew, want: "a replace Ready"},
@@ -202,8 +202,8 @@ func TestRepair(t *testing.T) {
 		"V15-28 static, below the limit":        {nodes: []cluster.ManagedNode{dead("a")}, change: []func(*View){static(20, 20, 21)}, want: "a replace Ready template p"},
 		"V15-49 static, at the limit":           {nodes: []cluster.ManagedNode{dead("a")}, change: []func(*View){static(20, 20, 20)}, say: "has 20 of 20 nodes"},
 		"V15-49 static, the node goes first":    {nodes: []cluster.ManagedNode{dead("a")}, change: []func(*View){static(20, 20, 20), first}, want: "a terminate-first static-at-limit"},
-		"V15-49 not if nothing can be bought":   {nodes: []cluster.ManagedNode{dead("a")}, change: []func(*View){static(20, 20, 20), first, inPool(func(p *cluster.ManagedPool) { p.Ready = false })}, say: "DisruptionBlocked"},
-		"V15-27 nobody has to move":             {nodes: []cluster.ManagedNode{unhealthyNode("a", health("Ready", "Unknown", "", time.Hour))}, want: "a delete Ready"},
+		"V15-49 not if nothing can be launched": {nodes: []cluster.ManagedNode{dead("a")}, change: []func(*View){static(20, 20, 20), first, inPool(func(p *cluster.ManagedPool) { p.Ready = false })}, say: "DisruptionBlocked"},
+		"V15-27 no pod has to move":             {nodes: []cluster.ManagedNode{unhealthyNode("a", health("Ready", "Unknown", "", time.Hour))}, want: "a delete Ready"},
 		"V15-27 no time to find out":            {nodes: []cluster.ManagedNode{dead("a"), dead("b")}, find: noTime},
 		"V15-48 all reservations are taken":     {nodes: []cluster.ManagedNode{dead("a", reserved)}, change: []func(*View){static(20, 20, -1), first, taken}, want: "a terminate-first no-reserved-capacity"},
 		"V15-48 but not by this node":           {nodes: []cluster.ManagedNode{dead("a")}, change: []func(*View){static(20, 20, -1), first, taken}, say: "can only launch from reservations"},
@@ -223,7 +223,7 @@ func TestRepair(t *testing.T) {
 				tc.find = func(*cluster.ManagedNode, bool) relocation { t.Error("a simulation"); return relocation{} }
 			}
 			d := decideRepair(v, tc.find)
-			if diff := cmp.Diff(tc.want, told(d.Commands)); diff != "" {
+			if diff := cmp.Diff(tc.want, describeCommands(d.Commands)); diff != "" {
 				t.Error(diff)
 			}
 			said := texts(d.Events)
@@ -234,7 +234,7 @@ func TestRepair(t *testing.T) {
 	}
 }
 
-func told(commands []Command) string {
+func describeCommands(commands []Command) string {
 	var out []string
 	for _, c := range commands {
 		words := []string{c.Remove[0].Node, c.Decision}
@@ -311,7 +311,7 @@ func TestBreaker(t *testing.T) {
 				on[n.Node+"/"+n.Claim+"/"+n.Pool] = true
 			}
 			if !on["sick-00/claim-sick-00/"] || !on["//p"] {
-				t.Errorf("told %v", on)
+				t.Errorf("reported %v", on)
 			}
 		})
 	}
@@ -325,13 +325,13 @@ func TestBreakerCountsEveryUnhealthyNode(t *testing.T) {
 		v.Nodes[i].Health = []corev1.NodeCondition{health("GPUReady", "False", "no policy has this reason", 0)}
 	}
 	if d := decideRepair(v, nil); len(d.Commands) > 0 {
-		t.Error("a node was repaired although five of twenty are sick")
+		t.Error("a node was repaired although five of twenty are unhealthy")
 	}
 	for i := 1; i < 5; i++ {
 		v.Nodes[i].Pool = "q"
 	}
 	if d := decideRepair(v, anew); len(d.Commands) == 0 {
-		t.Errorf("sick nodes of another pool count: %s", texts(d.Events))
+		t.Errorf("unhealthy nodes of another pool count: %s", texts(d.Events))
 	}
 }
 
@@ -342,7 +342,7 @@ func TestFM_K12_AllKubeletsUnreachable(t *testing.T) {
 	for name, tc := range map[string]struct {
 		nodes  int
 		silent []time.Duration // since when
-		young  int             // of those that are not, were bought after that
+		young  int             // of those that are not, were launched after that
 		want   bool            // repaired
 	}{
 		"most at once":              {nodes: 5, silent: []time.Duration{60 * time.Minute, 61 * time.Minute, 63 * time.Minute}},
@@ -411,7 +411,7 @@ func TestRepairStaysWithinBounds(t *testing.T) {
 				}
 			}
 			if unhealthy*5 > all+4 {
-				t.Errorf("%s: %d of %d are sick", n.Name, unhealthy, all)
+				t.Errorf("%s: %d of %d are unhealthy", n.Name, unhealthy, all)
 			}
 			if n.DoNotRepair || n.BeingRemoved || n.Rebooting || n.Pool == "q" && n.Initialized {
 				t.Errorf("%+v must stay", n)
@@ -449,7 +449,7 @@ func TestRepairIsPaced(t *testing.T) {
 			want = 0
 		}
 		if begun != want {
-			t.Errorf("%d of %d sick nodes are in repair, want %d", begun, unhealthy, want)
+			t.Errorf("%d of %d unhealthy nodes are in repair, want %d", begun, unhealthy, want)
 		}
 	})
 }

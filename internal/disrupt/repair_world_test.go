@@ -16,8 +16,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/script"
 )
 
-// V15-12, V15-27, V15-47: repair comes before everything else, and asks a real cluster where all pods of a
-// sick node would go, also those that are held now.
+// V15-12, V15-27, V15-47: repair comes before everything else, and queries a real cluster where all pods of a
+// unhealthy node would go, also those that are held now.
 func TestRepairInACluster(t *testing.T) {
 	t.Parallel()
 	const (
@@ -38,7 +38,7 @@ func TestRepairInACluster(t *testing.T) {
 		"others have room":                        {world: room + "bound name=a cpu=3 node=n1\n", want: "Unhealthy delete n1, 0 new, 1 bound, moved 1"},
 		"a new node is needed":                    {world: full, want: "Unhealthy replace n1, 1 new, 0 bound, moved 1"},
 		"a pod that is held has to find a place":  {world: full, change: []func(*disrupt.View){hold}, want: "Unhealthy replace n1, 1 new, 0 bound, moved 1"},
-		"nothing can be bought":                   {world: strings.ReplaceAll(full, "pool name=default", "pool name=default limits=cpu:7"), say: "1 of its pods would fit on no other node"},
+		"nothing can be launched":                 {world: strings.ReplaceAll(full, "pool name=default", "pool name=default limits=cpu:7"), say: "1 of its pods would fit on no other node"},
 		"its own slot is all there is":            {world: slot, change: []func(*disrupt.View){reserve}, say: "1 of its pods would fit on no other node"},
 		"its own slot is all there is, gate on":   {world: slot, change: []func(*disrupt.View){reserve, func(v *disrupt.View) { v.Methods.TerminateFirstRepair = true }}, want: "Unhealthy terminate-first n1, 0 new, 0 bound, moved 1"},
 		"V15-12 before nodes that are empty":      {world: room + "node name=n3 pool=default type=m\nbound name=a cpu=3 node=n1\n", want: "Unhealthy delete n1, 0 new, 1 bound, moved 1"},

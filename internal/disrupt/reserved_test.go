@@ -68,7 +68,7 @@ func TestTrust_A16_ReservedCapacityIsConsolidated(t *testing.T) {
 	}
 }
 
-// reserved turns some nodes of a cluster into reserved ones, and sells every type from reservations too.
+// reserved turns some nodes of a cluster into reserved ones, and offers every type from reservations too.
 func reserved(t *rapid.T, view *cluster.Snapshot) *cluster.Snapshot {
 	const share = 1e7
 	out, left := *view, map[string]int{}
@@ -107,7 +107,7 @@ func reserved(t *rapid.T, view *cluster.Snapshot) *cluster.Snapshot {
 	return &out
 }
 
-// Trust A16: whatever is done, the bill does not rise: what costs money is never bought for pods of reserved nodes, and these do not
+// Trust A16: whatever is done, the bill does not rise: what costs money is never launched for pods of reserved nodes, and these do not
 // fill nodes that cost money. What is said to be freed is freed. Every pass lowers the measure, so it ends.
 func TestTrust_A16_TheBillNeverRises(t *testing.T) {
 	t.Parallel()

@@ -32,7 +32,7 @@ func TestAdvance(t *testing.T) {
 			wait: []string{"x", "y"}, seen: map[string]ClaimStatus{"x": {Initialized: true}},
 			want: Progress{Stage: Waiting, Pending: []string{"y"}}, removes: []string{"a", "b"},
 		},
-		"once up is remembered, though it is not initialized now": {
+		"once up is kept, though it is not initialized now": {
 			wait: []string{"x"}, up: []string{"x"}, seen: map[string]ClaimStatus{}, want: Progress{Stage: Ready}, removes: []string{"a", "b"},
 		},
 		"FM K07, K08: a replacement is gone, though the other is up": {
@@ -77,7 +77,7 @@ func TestAdvance(t *testing.T) {
 		"FM C17: repair does not wait for a standby": {
 			reason: karpv1.ReasonUnhealthy, seen: map[string]ClaimStatus{"b": {Leading: true}}, want: Progress{Stage: Ready}, removes: []string{"a", "b"},
 		},
-		"repair does not ask": {
+		"repair needs no budget": {
 			reason: karpv1.ReasonUnhealthy, seen: map[string]ClaimStatus{"a": {ProtectedBy: "node node-a carries annotation karpenter.sh/do-not-disrupt"}}, want: Progress{Stage: Ready}, removes: []string{"a", "b"},
 		},
 	}

@@ -42,7 +42,7 @@ func text(d *datadriven.TestData) string {
 	return strings.Join(words, " ") + "\n" + d.Input
 }
 
-// facts is what lines say about disruption; they are forgotten once something was decided.
+// facts is what lines say about disruption; they are dropped once something was decided.
 type facts struct {
 	nodes   map[string][]func(*cluster.ManagedNode)
 	pods    map[string][]func(*cluster.ManagedPod)

@@ -17,7 +17,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/drain"
 )
 
-// script is a shell that writes down what it is asked to do, and a cloud that says what the test has it say.
+// script is a shell that records the requests, and a cloud that says what the test has it say.
 type script struct {
 	find, terminate, write error
 
@@ -185,13 +185,13 @@ func TestCallLogIsBounded(t *testing.T) {
 	log.Record("new", drain.Calls{Accepted: after(time.Hour)}, after(time.Hour))
 	log.Record("newer", drain.Calls{Said: after(2 * time.Hour)}, after(2*time.Hour))
 	if got := log.Of("0"); got != (drain.Calls{}) {
-		t.Errorf("calls of two hours ago are remembered: %+v", got)
+		t.Errorf("calls of two hours ago are kept: %+v", got)
 	}
 	if log.Of("new") == (drain.Calls{}) || log.Of("newer") == (drain.Calls{}) {
-		t.Error("calls of the last hour are not remembered")
+		t.Error("calls of the last hour are not kept")
 	}
 	log.Drop("newer")
 	if got := log.Of("newer"); got != (drain.Calls{}) {
-		t.Errorf("dropped calls are remembered: %+v", got)
+		t.Errorf("dropped calls are kept: %+v", got)
 	}
 }

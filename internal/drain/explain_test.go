@@ -122,7 +122,7 @@ func TestG13_EveryWaitIsExplained(t *testing.T) {
 			want:  []string{"eviction_refused admission webhook x.io 20s"},
 			say:   `the API server refuses to evict pods: admission webhook "x.io" denied the request: no (default/a, default/b); let the webhook allow it`,
 		},
-		"a webhook that does not answer": {
+		"a webhook that does not respond": {
 			pods: pods(pod("a")), now: time.Minute,
 			tries: tries(drain.Try{Since: start, Answer: `Internal error occurred: failed calling webhook "x.io": timeout`}, "a"),
 			want:  []string{"eviction_refused admission webhook x.io 0s"}, say: "repair the webhook",
@@ -252,7 +252,7 @@ func TestDrainedMessage(t *testing.T) {
 	}
 }
 
-// A wait that has become long is told of on the node and on the claim.
+// A wait that has become long is reported on the node and on the claim.
 func TestDrainBlocked(t *testing.T) {
 	t.Parallel()
 	reasons := func(list []event.Event) (out []event.Reason) {

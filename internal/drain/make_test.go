@@ -112,7 +112,7 @@ func grace(seconds int64) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Spec.TerminationGracePeriodSeconds = &seconds }
 }
 
-// endsAt is a pod that was told to end.
+// endsAt is a pod that was requested to end.
 func endsAt(d time.Duration) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.DeletionTimestamp = at(d) }
 }

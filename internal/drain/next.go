@@ -37,7 +37,7 @@ const (
 	recheckPods        = time.Second
 	recheckVolume      = time.Second
 	recheckCloud       = 5 * time.Second
-	recheckFirst       = time.Second // of an instance that was just told to terminate: many terminate at once
+	recheckFirst       = time.Second // of an instance whose termination was just requested: many terminate at once
 )
 
 // State is the response of the cloud about the instance in this pass.

@@ -157,7 +157,7 @@ func TestNext(t *testing.T) {
 			facts: drain.Facts{Node: node(notReady), Claim: claim(draining), Pods: web, Instance: drain.Present},
 			want:  short{Do: "wait", After: time.Second, Marks: []string{"Drained=Unknown/Draining"}, Events: []event.Reason{event.FailedDraining}, Evict: []string{"web"}},
 		},
-		"FM L16, G3: whose cloud does not answer": {
+		"FM L16, G3: whose cloud does not respond": {
 			facts: drain.Facts{Node: node(notReady), Claim: claim(drained), Instance: drain.Unsure}, now: time.Minute,
 			want: short{Do: "terminate", Marks: []string{"VolumesDetached=True"}},
 		},
@@ -190,11 +190,11 @@ func TestLC27_Marks(t *testing.T) {
 		wantTaints []corev1.Taint
 		wantLabels map[string]string
 	}{
-		"nothing there":                      {taints: []corev1.Taint{other}, wantTaints: []corev1.Taint{other, karpv1.DisruptedTaint()}, wantLabels: label},
-		"all there":                          {taints: []corev1.Taint{karpv1.DisruptedTaint(), other}, labels: label},
-		"another effect is replaced":         {taints: []corev1.Taint{{Key: karpv1.TaintKeyDisrupted, Effect: corev1.TaintEffectNoExecute}, other}, labels: label, wantTaints: []corev1.Taint{other, karpv1.DisruptedTaint()}},
-		"FM N11 a taint that somebody took":  {labels: label, wantTaints: []corev1.Taint{karpv1.DisruptedTaint()}},
-		"FM L20 a label that somebody wrote": {taints: []corev1.Taint{karpv1.DisruptedTaint()}, labels: map[string]string{corev1.LabelNodeExcludeBalancers: "me"}, wantLabels: label},
+		"nothing there":                   {taints: []corev1.Taint{other}, wantTaints: []corev1.Taint{other, karpv1.DisruptedTaint()}, wantLabels: label},
+		"all there":                       {taints: []corev1.Taint{karpv1.DisruptedTaint(), other}, labels: label},
+		"another effect is replaced":      {taints: []corev1.Taint{{Key: karpv1.TaintKeyDisrupted, Effect: corev1.TaintEffectNoExecute}, other}, labels: label, wantTaints: []corev1.Taint{other, karpv1.DisruptedTaint()}},
+		"FM N11 a taint that was removed": {labels: label, wantTaints: []corev1.Taint{karpv1.DisruptedTaint()}},
+		"FM L20 a label of another owner": {taints: []corev1.Taint{karpv1.DisruptedTaint()}, labels: map[string]string{corev1.LabelNodeExcludeBalancers: "me"}, wantLabels: label},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -237,15 +237,15 @@ func TestLC37_WhichVolumesAreWaitedFor(t *testing.T) {
 		disk *storagev1.VolumeAttachment
 		want bool
 	}{
-		"LC-15.12 its pod is gone":          {disk: attachment("a", "pv-1"), want: true},
-		"no volume name":                    {disk: attachment("a", "")},
-		"J05 its pod tolerates everything":  {disk: attachment("a", "pv-1"), pods: []*corev1.Pod{pod("p", everything, mounting("data"))}},
-		"J05 and made the volume itself":    {disk: attachment("a", "pv-1"), pods: []*corev1.Pod{pod("p", everything, ephemeral)}},
-		"its pod is a mirror":               {disk: attachment("a", "pv-1"), pods: []*corev1.Pod{pod("p", owned("v1", "Node"), mounting("data"))}},
-		"its pod is stuck":                  {disk: attachment("a", "pv-1"), pods: []*corev1.Pod{pod("p", endsAt(-time.Hour), mounting("data"))}},
-		"its pod has ended":                 {disk: attachment("a", "pv-1"), pods: []*corev1.Pod{pod("p", everything, phase(corev1.PodSucceeded), mounting("data"))}, want: true},
-		"another pod tolerates everything":  {disk: attachment("a", "pv-2"), pods: []*corev1.Pod{pod("p", everything, mounting("data"))}, want: true},
-		"a claim that nobody knows, no pod": {disk: attachment("a", "pv-1"), pods: []*corev1.Pod{pod("p", everything, mounting("gone"))}, want: true},
+		"LC-15.12 its pod is gone":         {disk: attachment("a", "pv-1"), want: true},
+		"no volume name":                   {disk: attachment("a", "")},
+		"J05 its pod tolerates everything": {disk: attachment("a", "pv-1"), pods: []*corev1.Pod{pod("p", everything, mounting("data"))}},
+		"J05 and made the volume itself":   {disk: attachment("a", "pv-1"), pods: []*corev1.Pod{pod("p", everything, ephemeral)}},
+		"its pod is a mirror":              {disk: attachment("a", "pv-1"), pods: []*corev1.Pod{pod("p", owned("v1", "Node"), mounting("data"))}},
+		"its pod is stuck":                 {disk: attachment("a", "pv-1"), pods: []*corev1.Pod{pod("p", endsAt(-time.Hour), mounting("data"))}},
+		"its pod has ended":                {disk: attachment("a", "pv-1"), pods: []*corev1.Pod{pod("p", everything, phase(corev1.PodSucceeded), mounting("data"))}, want: true},
+		"another pod tolerates everything": {disk: attachment("a", "pv-2"), pods: []*corev1.Pod{pod("p", everything, mounting("data"))}, want: true},
+		"an unknown claim, no pod":         {disk: attachment("a", "pv-1"), pods: []*corev1.Pod{pod("p", everything, mounting("gone"))}, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -257,7 +257,7 @@ func TestLC37_WhichVolumesAreWaitedFor(t *testing.T) {
 	}
 }
 
-// Whoever removes a claim by a deadline of its own, by the same rule: repair, interruptions, commands, failed reboots.
+// Every removal of a claim by a deadline of its own, by the same rule: repair, interruptions, commands, failed reboots.
 func TestAdvanceDeadline(t *testing.T) {
 	t.Parallel()
 	const earlier, same, later = "2026-03-01T12:09:59Z", "2026-03-01T12:10:00Z", "2026-03-01T12:10:01Z"
@@ -266,14 +266,14 @@ func TestAdvanceDeadline(t *testing.T) {
 		want    string
 		changed bool
 	}{
-		"there is none":                       {claim: claim(), want: same, changed: true},
-		"V15-29 a later one is made earlier":  {claim: claim(stamped(later)), want: same, changed: true},
-		"V15-29 an earlier one is kept":       {claim: claim(stamped(earlier)), want: earlier},
-		"the same again":                      {claim: claim(stamped(same)), want: same},
-		"one in another time zone":            {claim: claim(stamped("2026-03-01T14:09:59+02:00")), want: "2026-03-01T14:09:59+02:00"},
-		"FM L18 one that cannot be read":      {claim: claim(stamped("0001-soon")), want: same, changed: true},
-		"FM L18 an empty one":                 {claim: claim(stamped("")), want: same, changed: true},
-		"the claim's own period is not asked": {claim: claim(period("1s")), want: same, changed: true},
+		"there is none":                         {claim: claim(), want: same, changed: true},
+		"V15-29 a later one is made earlier":    {claim: claim(stamped(later)), want: same, changed: true},
+		"V15-29 an earlier one is kept":         {claim: claim(stamped(earlier)), want: earlier},
+		"the same again":                        {claim: claim(stamped(same)), want: same},
+		"one in another time zone":              {claim: claim(stamped("2026-03-01T14:09:59+02:00")), want: "2026-03-01T14:09:59+02:00"},
+		"FM L18 one that cannot be read":        {claim: claim(stamped("0001-soon")), want: same, changed: true},
+		"FM L18 an empty one":                   {claim: claim(stamped("")), want: same, changed: true},
+		"the claim's own period does not count": {claim: claim(period("1s")), want: same, changed: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

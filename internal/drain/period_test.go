@@ -66,7 +66,7 @@ func (e *ending) second(t *testing.T, since time.Duration, stubborn bool) {
 }
 
 // Disruption 25.16, LC-20, LC-36: terminationGracePeriod 1 h, a pod that requests 300 s of grace, and a budget that
-// never allows its eviction. The pod is asked to leave for 55 minutes, then deleted with all of its grace, and
+// never allows its eviction. Its eviction is requested for 55 minutes, then deleted with all of its grace, and
 // the instance is gone after an hour.
 func TestAnHourOfGraceIsKept(t *testing.T) {
 	t.Parallel()
@@ -79,8 +79,8 @@ func TestAnHourOfGraceIsKept(t *testing.T) {
 	}{
 		"a budget that blocks":      {change: func(*corev1.Pod) {}, deleted: 55 * time.Minute, ended: time.Hour, asked: true},
 		"a pod that is protected":   {change: protected("true"), deleted: 55 * time.Minute, ended: time.Hour},
-		"a pod that asks for more":  {change: grace(2 * 3600), deleted: 0, ended: time.Hour},
-		"a pod that asks for less":  {change: grace(30), deleted: time.Hour - 30*time.Second, ended: time.Hour, asked: true},
+		"a pod that requests more":  {change: grace(2 * 3600), deleted: 0, ended: time.Hour},
+		"a pod that requests less":  {change: grace(30), deleted: time.Hour - 30*time.Second, ended: time.Hour, asked: true},
 		"a kubelet that is no more": {change: func(*corev1.Pod) {}, stubborn: true, deleted: 55 * time.Minute, ended: time.Hour + time.Minute, asked: true}, // LC-29
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestAnHourOfGraceIsKept(t *testing.T) {
 				t.Errorf("the pod is given %s, want what is left, %s", e.grace, left)
 			}
 			if e.asked > 0 != tc.asked {
-				t.Errorf("asked to leave %d times", e.asked)
+				t.Errorf("eviction requested %d times", e.asked)
 			}
 		})
 	}

@@ -99,7 +99,7 @@ func TestLC31_Groups(t *testing.T) {
 		"the largest pods first":                      {pods: []*corev1.Pod{pod("a", asks("100m", "1Gi")), pod("b", asks("1", "1Gi")), pod("c", asks("100m", "8Gi")), web}, want: []string{"c", "b", "a", "web"}},
 		"the largest pods first at the deadline too":  {pods: []*corev1.Pod{pod("a", asks("100m", "1Gi")), pod("b", asks("1", "1Gi")), web}, limit: start, deleted: []string{"b", "a", "web"}},
 		"an ending pod holds the next group":          {pods: []*corev1.Pod{pod("web", endsAt(time.Minute)), log}},
-		"a stuck pod holds nobody":                    {pods: []*corev1.Pod{pod("web", endsAt(-time.Hour)), log}, want: []string{"log"}},
+		"a stuck pod holds no other":                  {pods: []*corev1.Pod{pod("web", endsAt(-time.Hour)), log}, want: []string{"log"}},
 		"LC-33 a protected pod holds the next group":  {pods: []*corev1.Pod{pod("web", protected("true")), log}},
 		"LC-33 but not its own group":                 {pods: []*corev1.Pod{pod("held", protected("true")), web}, want: []string{"web"}},
 		"LC-33 protection for a time":                 {pods: []*corev1.Pod{pod("web", protected("61m"))}},
@@ -154,12 +154,12 @@ func TestV15_37_PodsRideThroughATimeout(t *testing.T) {
 		now  time.Duration
 		want drain.Act
 	}{
-		"evicted before":              {pod: pod("p"), now: 59 * time.Second, want: drain.Evict},
-		"left alone after":            {pod: pod("p"), now: time.Minute, want: drain.Drop},
-		"held if protected":           {pod: pod("p", protected("true")), want: drain.Hold},
-		"never deleted":               {pod: pod("p", protected("true")), now: time.Hour, want: drain.Drop},
-		"nor told to end more early":  {pod: pod("p", endsAt(time.Hour)), now: 2 * time.Minute, want: drain.Drop},
-		"nothing to do if it did end": {pod: pod("p", phase(corev1.PodSucceeded)), want: drain.Drop},
+		"evicted before":               {pod: pod("p"), now: 59 * time.Second, want: drain.Evict},
+		"left alone after":             {pod: pod("p"), now: time.Minute, want: drain.Drop},
+		"held if protected":            {pod: pod("p", protected("true")), want: drain.Hold},
+		"never deleted":                {pod: pod("p", protected("true")), now: time.Hour, want: drain.Drop},
+		"nor requested to end earlier": {pod: pod("p", endsAt(time.Hour)), now: 2 * time.Minute, want: drain.Drop},
+		"nothing to do if it did end":  {pod: pod("p", phase(corev1.PodSucceeded)), want: drain.Drop},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -187,7 +187,7 @@ func TestLC30_TheEventNamesWhoHoldsTheNode(t *testing.T) {
 		}
 	}
 	if strings.Contains(text, "x-late") || strings.Index(text, "z-held") > strings.Index(text, "y-ending") {
-		t.Errorf("those whom somebody can help should come first, those whose turn has not come last: %q", text)
+		t.Errorf("those that a user can help should come first, those whose turn has not come last: %q", text)
 	}
 }
 

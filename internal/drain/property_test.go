@@ -51,7 +51,7 @@ func someFacts(t *rapid.T) drain.Facts {
 	return f
 }
 
-// G6: nobody protected leaves early; LC-36: grace is never zero and never beyond the deadline by more
+// G6: no protected pod leaves early; LC-36: grace is never zero and never beyond the deadline by more
 // than the second it is at least.
 func TestProtectedPodsStayUntilTheirDeadline(t *testing.T) {
 	t.Parallel()
@@ -76,7 +76,7 @@ func TestProtectedPodsStayUntilTheirDeadline(t *testing.T) {
 	})
 }
 
-// LC-31: whoever is evicted is of one group, and nobody of an earlier one is left.
+// LC-31: all evicted pods are of one group, and no pod of an earlier one is left.
 func TestGroupsLeaveInOrder(t *testing.T) {
 	t.Parallel()
 	group := func(p *corev1.Pod) (g int) {
@@ -153,7 +153,7 @@ func TestOnlyGoneReleasesTheNodeOfAClaim(t *testing.T) {
 	})
 }
 
-// G13: whatever holds the pods of a node for minutes, something is told of it, as long as it is known how far
+// G13: whatever holds the pods of a node for minutes, something is reported, as long as it is known how far
 // the eviction queue is.
 func TestG13_NoDrainWaitsInSilence(t *testing.T) {
 	t.Parallel()

@@ -63,7 +63,7 @@ func TestCatalogueDrift(t *testing.T) {
 		kind, zone, capacity string
 		want                 reason.Code
 	}{
-		"for sale, be it unavailable":            {list: list, kind: "m5.large", zone: "a", capacity: "spot"},
+		"offered, be it unavailable":             {list: list, kind: "m5.large", zone: "a", capacity: "spot"},
 		"type gone":                              {list: list, kind: "m4.large", zone: "a", capacity: "spot", want: reason.InstanceTypeNotFound},
 		"zone gone":                              {list: list, kind: "m5.large", zone: "b", capacity: "spot", want: reason.InstanceTypeNotFound},
 		"reserved is content with on-demand":     {list: list, kind: "m5.large", zone: "a", capacity: "reserved"},

@@ -13,7 +13,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reason"
 )
 
-// LC-57: the pool, then the catalogue, then the node class; what is decided is not asked for again.
+// LC-57: the pool, then the catalogue, then the node class; what is decided is not requested again.
 func TestLC57_DriftIsEvaluatedInOrder(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("no cloud")

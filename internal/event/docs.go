@@ -22,7 +22,7 @@ const (
 )
 
 // How many events an object gets at most, so that a cluster of thousands of nodes does not drown in them. A
-// node is its Node and its NodeClaim together. What repeats is told again every 15 minutes: four times an hour,
+// node is its Node and its NodeClaim together. A repeat is emitted again every 15 minutes: four times an hour,
 // on both objects.
 const (
 	NodeUp   = 4  // from its order until it runs pods

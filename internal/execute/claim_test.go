@@ -214,7 +214,7 @@ func (m *memory) Usage(string) (corev1.ResourceList, int64) {
 	return m.used, 3
 }
 
-// SC-51: one that fails does not stop the others; limits are checked again; what nobody needs is dropped.
+// SC-51: one that fails does not stop the others; limits are checked again; what no pod needs is dropped.
 func TestCreate(t *testing.T) {
 	t.Parallel()
 	limited := pool()

@@ -18,7 +18,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// Names have five characters, so that of some thousand nodes two get the same one. What tells whether a claim
+// Names have five characters, so that of some thousand nodes two get the same one. What shows whether a claim
 // was written before is what it was ordered for, not its name (G11).
 func TestTrust_A11_NodesWhoseNamesCollideGetAClaimEach(t *testing.T) {
 	t.Parallel()
@@ -48,7 +48,7 @@ func TestTrust_A11_NodesWhoseNamesCollideGetAClaimEach(t *testing.T) {
 				Store: &memory{pods: map[cluster.PodKey]*corev1.Pod{one: {}, two: {}}, pools: []*karpv1.NodePool{pool()}, claimed: make(chan string, 1000)},
 			}
 			batch.Pools, batch.Lanes = map[string]*karpv1.NodePool{"general": pool()}, resources.NewTable()
-			for range 2 { // the second time as if every answer of the first had been lost
+			for range 2 { // the second time as if every response of the first had been lost
 				for _, made := range claims.Create(t.Context(), batch) {
 					if made.Err != nil {
 						t.Fatal(made.Err)

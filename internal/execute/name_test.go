@@ -18,7 +18,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// G11: a decision that is written twice makes one claim. One whose name is somebody else's makes its own.
+// G11: a decision that is written twice makes one claim. One whose name is taken makes its own.
 func TestNameIsTaken(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()
@@ -50,6 +50,6 @@ func TestNameIsTaken(t *testing.T) {
 		t.Errorf("another decision's claim %s was taken for this one's", other.Name)
 	}
 	if again := create(); again.Name != other.Name {
-		t.Errorf("asked again it made %s beside %s", again.Name, other.Name)
+		t.Errorf("called again it made %s beside %s", again.Name, other.Name)
 	}
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
-// removals is an API server that keeps what it is asked to do, and what is told of it.
+// removals is an API server that keeps the requests and the events.
 type removals struct {
 	patch, delete error
 	did           []string
@@ -78,7 +78,7 @@ func removedNode(name string) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
-// Everything that removes a claim without asking whether it may go does it like this (LC-16 to LC-18, LC-43).
+// Everything that removes a claim without a check whether it may go does it like this (LC-16 to LC-18, LC-43).
 func TestRemove(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -156,7 +156,7 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// The mode is a label of the counter, whoever removes the claim. A period that cannot be read sets no deadline, so
+// The mode is a label of the counter, for every cause of the removal. A period that cannot be read sets no deadline, so
 // the drain is a graceful one.
 func TestRemovalsAreCountedByTheirMode(t *testing.T) {
 	t.Parallel()

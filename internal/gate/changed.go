@@ -25,7 +25,7 @@ func (s survey) changed(files []string) patterns {
 	return list
 }
 
-// changedFiles asks git which files differ from where this branch left the main one, committed or not.
+// changedFiles lists with git which files differ from where this branch left the main one, committed or not.
 // Where there is no other branch, or no git, it is what is not committed, or nothing.
 func changedFiles(ctx context.Context, root string) []string {
 	git := func(args ...string) []string {

@@ -64,7 +64,7 @@ func play(t *testing.T, file string) []string {
 		}
 	}
 	if fresh := b.fileEnding(s, how, start.Add(2*time.Second)); len(fresh) > 0 {
-		t.Errorf("told twice: %v", fresh)
+		t.Errorf("reported twice: %v", fresh)
 	}
 	return append(printed, b.summary("bin/test", start.Add(2*time.Second))...)
 }

@@ -164,7 +164,7 @@ func (f *failure) heading(step, pkg string) string {
 // complaint matches a line that a test printed itself, with the place in its source.
 var complaint = regexp.MustCompile(`^\s*\S+_test\.go:\d+: `)
 
-// firstComplaints are the first lines that a test printed itself: later ones tell of consequences, or how things are.
+// firstComplaints are the first lines that a test printed itself: later ones are about consequences, or how things are.
 func (f *failure) firstComplaints() []string {
 	const most = 3
 	var found []string

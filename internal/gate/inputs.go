@@ -17,8 +17,8 @@ import (
 // step only when something that the step is about has changed since.
 const recordFile = "internal/gate/passed.txt"
 
-// sourcesVariable tells tests on control planes, as an environment variable, what the repository consists of: while that is
-// the same, they need not ask the go command whether a program that they built is fresh.
+// sourcesVariable passes to tests on control planes, as an environment variable, what the repository consists of: while that is
+// the same, they need not check with the go command whether a program that they built is fresh.
 const sourcesVariable = "DOVETAIL_SOURCES"
 
 // keyed is a flag that makes results in Go's test cache depend on the repository as a whole. For tests that build programs

@@ -23,11 +23,11 @@ type shell struct {
 	tool  string        // the go command
 	env   []string      // of every process
 	yield bool          // lower the priority of the CPU lane, because another lane runs beside it
-	grace time.Duration // how long a process has to end after it was asked to
+	grace time.Duration // how long a process has to end after a stop was requested
 	kill  chan struct{} // closed when nothing is given time to end any more
 }
 
-// message is what a step that runs tells the board.
+// message is what a step that runs reports to the board.
 type message struct {
 	step    step
 	command int     // index of the command that runs
@@ -110,7 +110,7 @@ func signalGroup(leader int, signal syscall.Signal) error {
 }
 
 // environment is that of every process: what the Makefile exports too, so that nothing is compiled
-// twice with different flags, and without what a make around us would tell a make below us.
+// twice with different flags, and without what a make around us would pass to a make below us.
 func environment(given []string) []string {
 	goFlags := []string{"-buildvcs=false", "-trimpath"}
 	var env []string

@@ -15,7 +15,7 @@ type lane string
 const (
 	// Steps that keep every core busy. They yield to the other lane.
 	laneCPU lane = "cpu"
-	// Steps that mostly wait for a control plane, and are slow to answer when they have to wait for a core.
+	// Steps that mostly wait for a control plane, and are slow to respond when they have to wait for a core.
 	laneCluster lane = "cluster"
 )
 

@@ -30,7 +30,7 @@ type goPackage struct {
 // A survey is every package of the repository, by directory.
 type survey []goPackage
 
-// readSurvey parses all Go files. It does not ask the go command, which would resolve every dependency
+// readSurvey parses all Go files. It does not run the go command, which would resolve every dependency
 // of every module and take longer than many a step.
 func readSurvey(root fs.FS) (survey, error) {
 	found := map[string]*goPackage{}

@@ -38,8 +38,8 @@ func TestTrust_B04_BlockedIsWhatHoldsNow(t *testing.T) {
 		"a node that is gone":                        {before, gone, []string{"NothingCheaper n3"}},
 		"a node that goes":                           {before, going, []string{"NothingCheaper n3"}},
 		"something else keeps it now":                {before, refused(0, why(reason.BenefitTooSmall, "n1")), []string{"BenefitTooSmall n1,n2", "NothingCheaper n3", "BenefitTooSmall n1"}},
-		"somebody protects it now":                   {before, protected, []string{"NothingCheaper n3", "DoNotDisrupt n1"}},
-		"nobody protects it any more":                {protected, refused(0), nil},
+		"it is protected now":                        {before, protected, []string{"NothingCheaper n3", "DoNotDisrupt n1"}},
+		"it is not protected any more":               {protected, refused(0), nil},
 		"another method has its own reasons":         {before, refused(0, empty), []string{"NothingCheaper n1", "BenefitTooSmall n1,n2", "NothingCheaper n3", "NodeNominated n1"}},
 	} {
 		t.Run(name, func(t *testing.T) {

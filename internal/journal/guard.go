@@ -41,7 +41,7 @@ const (
 )
 
 // Guard lets a request through when the API server says that its bearer token may get the path. No
-// answer is no.
+// response is a denial.
 type Guard struct {
 	next   http.Handler
 	review reviewer
@@ -160,7 +160,7 @@ func NewSelfReview(kube *rest.Config) (*SelfReview, error) {
 	return &SelfReview{client: client.RESTClient()}, nil
 }
 
-// Review asks whether the owner of the token may get the path.
+// Review checks whether the owner of the token may get the path.
 func (s *SelfReview) Review(ctx context.Context, token, path string) (Verdict, error) {
 	question := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: path, Verb: "get"},

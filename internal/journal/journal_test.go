@@ -91,11 +91,11 @@ func TestBlockedSince(t *testing.T) {
 		t.Fatalf("blocked %+v, want a since noon, then b", got)
 	}
 	if only := j.Read(journal.Query{Node: "b"}).Blocked; len(only) != 1 || only[0].Nodes[0] != "b" {
-		t.Errorf("asked for b: %+v", only)
+		t.Errorf("requested b: %+v", only)
 	}
 	j.Decided(refusal(noon.Add(70*time.Minute), "b", "Y")) // nothing was looked at for an hour
 	if got := j.Read(journal.Query{}); got.Total != 2 {
-		t.Errorf("one pass without it, and it is forgotten: %+v", got.Blocked)
+		t.Errorf("one pass without it, and it is dropped: %+v", got.Blocked)
 	}
 	for range 13 {
 		j.Decided(refusal(noon.Add(73*time.Minute), "b", "Y"))
@@ -156,7 +156,7 @@ func TestRead(t *testing.T) {
 		"of one kind":                            {journal.Query{Kind: journal.Command, Since: 6}, []string{"7 command", "9 command"}, false},
 		"about a node, with what became of it":   {journal.Query{Node: "n3"}, []string{"7 command", "8 decision", "11 outcome"}, false},
 		"about a claim":                          {journal.Query{Node: "claim-n4", Kind: journal.Command}, []string{"9 command"}, false},
-		"about a node nobody knows":              {journal.Query{Node: "n9"}, nil, false},
+		"about an unknown node":                  {journal.Query{Node: "n9"}, nil, false},
 		"only what keeps nodes: no entries then": {journal.Query{Kind: journal.Blocked}, nil, false},
 		"past the end":                           {journal.Query{Since: 99}, nil, false},
 	} {
@@ -266,10 +266,10 @@ func TestDraining(t *testing.T) {
 	j.Draining("n", "c", []drain.Wait{{Cause: drain.SpentBudget, Object: "PodDisruptionBudget default/web", Since: noon}, held}, noon)
 	j.Draining("m", "d", []drain.Wait{held}, noon.Add(-time.Hour)) // and then never again
 	if page := j.Read(journal.Query{Node: "c"}); len(page.Entries) != 2 || len(page.Drains) != 1 || len(page.Drains[0].Waits) != 2 {
-		t.Errorf("asked for the claim: %+v", page)
+		t.Errorf("requested the claim: %+v", page)
 	}
 	if page := j.Read(journal.Query{Kind: journal.Draining}); len(page.Entries) != 3 || len(page.Drains) != 1 {
-		t.Errorf("asked for drains: %+v", page)
+		t.Errorf("requested drains: %+v", page)
 	}
 	j.Draining("n", "c", nil, noon)
 	j.Draining("n", "c", nil, noon)

@@ -14,14 +14,14 @@ const (
 	mostCallers            = 1000
 )
 
-// limits are the buckets of those who ask.
+// limits are the buckets of the callers.
 type limits struct {
 	mu      sync.Mutex
 	all     bucket
 	callers map[string]*bucket
 }
 
-// allowCaller reports whether a caller may ask now. One that was let in before is no stranger.
+// allowCaller reports whether a caller may send a request now. One that was let in before is no stranger.
 func (l *limits) allowCaller(caller string, stranger bool, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

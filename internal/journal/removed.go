@@ -7,7 +7,7 @@ type removal struct {
 	Reason string `json:"reason"`         // as the metric karpenter_nodeclaims_disrupted_total names it
 }
 
-// Removed takes in that a claim was deleted without being asked whether it may go: it expired, was
+// Removed takes in that a claim was deleted without a check whether it may go: it expired, was
 // interrupted, failed to launch, is unhealthy, or its static pool shrinks.
 func (j *Journal) Removed(claim, node, reason string) {
 	if j == nil {

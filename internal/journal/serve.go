@@ -74,10 +74,10 @@ func kindNames() string {
 	return strings.Join(names, ", ")
 }
 
-// Page is the answer to a query.
+// Page is the response to a query.
 type Page struct {
 	Entries []Entry   `json:"entries"` // oldest first
-	Last    uint64    `json:"last"`    // of all entries; ask since it for what comes later
+	Last    uint64    `json:"last"`    // of all entries; query since it for what comes later
 	More    bool      `json:"more"`    // the limit left some out
 	Dropped uint64    `json:"dropped"` // entries that are gone because room is limited
 	Blocked []Refusal `json:"blocked"` // what keeps nodes now, longest first
@@ -85,7 +85,7 @@ type Page struct {
 	Drains  []Drain   `json:"draining"` // terminating nodes that wait now, longest first
 }
 
-// Read answers a query.
+// Read runs a query.
 func (j *Journal) Read(q Query) Page {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/journal"
 )
 
-// judges is a fake API server: it knows tokens, and counts how often it is asked.
+// judges is a fake API server: it knows tokens, and counts its calls.
 type judges struct {
 	verdicts map[string]journal.Verdict
 	err      error
@@ -41,7 +41,7 @@ func get(h http.Handler, target, authorization string) *httptest.ResponseRecorde
 	return w
 }
 
-// Who may read is what the API server says; no answer is no.
+// Who may read is what the API server says; no response is no.
 func TestGuard(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -50,16 +50,16 @@ func TestGuard(t *testing.T) {
 		code   int
 		say    string
 	}{
-		"no token":              {"", nil, http.StatusUnauthorized, "bearer token"},
-		"a password":            {"Basic YTpi", nil, http.StatusUnauthorized, "bearer token"},
-		"an empty token":        {"Bearer ", nil, http.StatusUnauthorized, "bearer token"},
-		"nobody's token":        {"Bearer forged", nil, http.StatusUnauthorized, "does not know the token"},
-		"a stranger":            {"Bearer stranger", nil, http.StatusForbidden, "nonResourceURLs /debug/decisions"},
-		"a reader":              {"Bearer reader", nil, http.StatusOK, `"entries"`},
-		"in lower case":         {"bearer reader", nil, http.StatusOK, `"entries"`},
-		"nobody can be asked":   {"Bearer reader", errors.New("connection refused"), http.StatusServiceUnavailable, "connection refused"},
-		"and the token is odd":  {"Bearer rea der", nil, http.StatusUnauthorized, "does not know the token"},
-		"a token with a prefix": {"BearerX reader", nil, http.StatusUnauthorized, "bearer token"},
+		"no token":                      {"", nil, http.StatusUnauthorized, "bearer token"},
+		"a password":                    {"Basic YTpi", nil, http.StatusUnauthorized, "bearer token"},
+		"an empty token":                {"Bearer ", nil, http.StatusUnauthorized, "bearer token"},
+		"an unknown token":              {"Bearer forged", nil, http.StatusUnauthorized, "does not know the token"},
+		"a stranger":                    {"Bearer stranger", nil, http.StatusForbidden, "nonResourceURLs /debug/decisions"},
+		"a reader":                      {"Bearer reader", nil, http.StatusOK, `"entries"`},
+		"in lower case":                 {"bearer reader", nil, http.StatusOK, `"entries"`},
+		"the API server is unreachable": {"Bearer reader", errors.New("connection refused"), http.StatusServiceUnavailable, "connection refused"},
+		"and the token is odd":          {"Bearer rea der", nil, http.StatusUnauthorized, "does not know the token"},
+		"a token with a prefix":         {"BearerX reader", nil, http.StatusUnauthorized, "bearer token"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -72,7 +72,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// An answer is believed for a short time, a bad one for a shorter one, and strangers cannot make us ask
+// A response is believed for a short time, a bad one for a shorter one, and strangers cannot make us call
 // forever.
 func TestGuardCachesReviews(t *testing.T) {
 	t.Parallel()
@@ -84,13 +84,13 @@ func TestGuardCachesReviews(t *testing.T) {
 		get(guard, journal.Path, "Bearer stranger")
 	}
 	if review.asked != 2 {
-		t.Errorf("asked %d times about two tokens", review.asked)
+		t.Errorf("called %d times about two tokens", review.asked)
 	}
 	now = now.Add(11 * time.Second)
 	get(guard, journal.Path, "Bearer reader")
 	get(guard, journal.Path, "Bearer stranger")
 	if review.asked != 3 {
-		t.Errorf("asked %d times, want once more about the stranger", review.asked)
+		t.Errorf("called %d times, want once more about the stranger", review.asked)
 	}
 	review.verdicts["reader"] = journal.Forbidden
 	now = now.Add(time.Minute)
@@ -104,7 +104,7 @@ func TestGuardCachesReviews(t *testing.T) {
 		}
 	}
 	if busy == 0 || review.asked > 100 {
-		t.Errorf("200 unknown tokens were asked about %d times, %d were turned away", review.asked, busy)
+		t.Errorf("200 unknown tokens were reviewed %d times, %d were turned away", review.asked, busy)
 	}
 }
 
@@ -131,7 +131,7 @@ func TestGuardIsFair(t *testing.T) {
 		from(fmt.Sprintf("10.0.0.1:%d", 2000+i), fmt.Sprint("noise", i))
 	}
 	if review.asked > 100 {
-		t.Errorf("one caller made us ask %d times", review.asked)
+		t.Errorf("one caller caused %d reviews", review.asked)
 	}
 	for name, tc := range map[string]struct {
 		address, token string
@@ -150,7 +150,7 @@ func TestGuardIsFair(t *testing.T) {
 		from(fmt.Sprintf("10.1.%d.%d:1", i%5000/100, i%100), fmt.Sprint("crowd", i))
 	}
 	if more := review.asked - asked; more > 100 {
-		t.Errorf("a crowd made us ask %d times", more)
+		t.Errorf("a crowd caused %d reviews", more)
 	}
 	now = now.Add(time.Minute)
 	if code := from("[::1]:1", "late"); code != http.StatusOK {
@@ -253,7 +253,7 @@ func TestParseQuery(t *testing.T) {
 	}
 }
 
-// Whatever is asked, what comes out is within bounds.
+// Whatever the query is, what comes out is within bounds.
 func FuzzParseQuery(f *testing.F) {
 	for _, raw := range []string{"", "since=1&limit=2&kind=plan&node=a", "limit=-1", "%", "since=1&since=2", "node=" + strings.Repeat("n", 300)} {
 		f.Add(raw)

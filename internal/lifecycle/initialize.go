@@ -38,7 +38,7 @@ func (m *decision) initialize() {
 	want.Labels = union(want.Labels, map[string]string{karpv1.LabelInitialized: "true"})
 	m.wantNode(have, want)
 	m.setConditionTrue(karpv1.ConditionInitialized)
-	m.claim.Status.Conditions, _ = Consistent(m.claim, node, m.facts.Now) // in the same write; the next scan tells
+	m.claim.Status.Conditions, _ = Consistent(m.claim, node, m.facts.Now) // in the same write; the next scan reports it
 	m.addLogLine("initialized nodeclaim", "allocatable", node.Status.Allocatable)
 }
 

@@ -9,7 +9,7 @@ const (
 	LastLaunchRetry  = time.Minute
 )
 
-// LaunchResult is what the cloud last answered for a claim. An instance is kept for an hour, so that a status that
+// LaunchResult is what the cloud last returned for a claim. An instance is kept for an hour, so that a status that
 // cannot be written does not launch a second one (FM A02). An error is kept until the next attempt is due, so that
 // writing it to the status does not itself trigger that attempt (G12). The zero value is that of a claim that was
 // never launched.
@@ -22,7 +22,7 @@ type LaunchResult struct {
 	reported bool // a reconcile has seen the result
 }
 
-// Next is the result after a launch that was requested at a time and answered now. The waits between failures double.
+// Next is the result after a launch that was requested at a time and returned now. The waits between failures double.
 func (r LaunchResult) Next(answer Outcome, requested, now time.Time) LaunchResult {
 	next := LaunchResult{First: r.First, outcome: answer, until: now.Add(launchResultTTL)}
 	if next.First.IsZero() {

@@ -20,7 +20,7 @@ type Facts struct {
 	Nodes   []*corev1.Node    // those with the provider id of the claim
 	Launch  *Outcome          // nil: not tried, or long enough ago to be tried again
 	Tried   time.Time         // when this process first queried the cloud for an instance; zero: not yet
-	Gates   []GateState       // nil: not asked yet
+	Gates   []GateState       // nil: not queried yet
 	Gated   bool              // the cloud has gates
 	Drivers *Drivers          // nil: dynamic resource allocation is off
 	Now     time.Time
@@ -29,7 +29,7 @@ type Facts struct {
 	NodeGone  bool // it had a node, and the API server knows it no more
 }
 
-// Outcome is what the cloud answered to a launch.
+// Outcome is what the cloud returned for a launch.
 type Outcome struct {
 	Instance cloud.Instance
 	Err      error
@@ -37,7 +37,7 @@ type Outcome struct {
 	Reported bool          // an earlier reconcile has reported it
 }
 
-// GateState is what a registration gate answered.
+// GateState is what a registration gate returned.
 type GateState struct {
 	Name   string
 	Labels map[string]string

@@ -280,7 +280,7 @@ func TestTimeouts(t *testing.T) {
 		"LC-13 a second before":                             {claim: fresh(), launch: denied, tried: after(0), now: after(5*time.Minute - time.Second), wantAfter: time.Second},
 		"Trust A08 one that waited for its turn is tried":   {claim: fresh(), now: after(time.Hour), wantLaunch: true},
 		"Trust A08 and gets all of its time then":           {claim: fresh(), launch: denied, tried: after(time.Hour), now: after(time.Hour + 4*time.Minute), wantAfter: time.Minute},
-		"Trust A08 the cloud is being asked":                {claim: fresh(), launching: true, tried: after(0), now: after(time.Hour)},
+		"Trust A08 the cloud is being called":               {claim: fresh(), launching: true, tried: after(0), now: after(time.Hour)},
 		"Trust C07 a clock that is ahead of the API server": {claim: fresh(), launch: denied, tried: after(20 * time.Minute), now: after(20*time.Minute + time.Second), wantAfter: time.Minute},
 		"Trust A08 launched late, it has time to register":  {claim: late, now: after(31 * time.Minute), wantAfter: 14 * time.Minute},
 		"LC-14, FM B01 fifteen minutes without a node": {

@@ -26,7 +26,7 @@ type world struct {
 }
 
 // turn performs one step. The cloud and the gates answer as drawn; a write may fail after the cloud
-// has answered, and then its answer is kept.
+// has responded, and then its response is kept.
 func (w *world) turn(t *rapid.T, memory **lifecycle.Outcome) {
 	facts := lifecycle.Facts{Claim: w.claim, Nodes: w.nodes, Launch: *memory, Gated: true, Now: w.now}
 	step := lifecycle.Next(facts)

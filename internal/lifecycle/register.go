@@ -28,7 +28,7 @@ const (
 	DriverPoolsNotPublished   = "DRADriverPoolsNotPublished"
 )
 
-// gateRetry is when a gate that failed is asked again.
+// gateRetry is when a gate that failed is queried again.
 const gateRetry = 5 * time.Second
 
 // presentNodes returns the nodes that are not terminating: a terminating node is not the one that the claim

@@ -39,12 +39,12 @@ func TestRegistration(t *testing.T) {
 		want      string
 		wantEvent bool
 	}{
-		"LC-06 no node":                               {want: "Unknown/NodeNotFound"},
-		"LC-06 one node":                              {nodes: []*corev1.Node{joined("n")}, want: "True/Registered"},
-		"LC-06, FM B04 two nodes":                     {nodes: []*corev1.Node{joined("n"), joined("m")}, want: "False/MultipleNodesFound"},
-		"FM B06 a node without an id is nobody's":     {nodes: []*corev1.Node{other}, want: "Unknown/NodeNotFound"},
-		"FM B17 a node on its way out does not count": {nodes: []*corev1.Node{going}, want: "Unknown/NodeNotFound"},
-		"LC-07, FM B03 without the taint":             {nodes: []*corev1.Node{func() *corev1.Node { n := joined("n"); n.Spec.Taints = nil; return n }()}, want: "True/Registered", wantEvent: true},
+		"LC-06 no node":           {want: "Unknown/NodeNotFound"},
+		"LC-06 one node":          {nodes: []*corev1.Node{joined("n")}, want: "True/Registered"},
+		"LC-06, FM B04 two nodes": {nodes: []*corev1.Node{joined("n"), joined("m")}, want: "False/MultipleNodesFound"},
+		"FM B06 a node without an id belongs to no claim": {nodes: []*corev1.Node{other}, want: "Unknown/NodeNotFound"},
+		"FM B17 a node on its way out does not count":     {nodes: []*corev1.Node{going}, want: "Unknown/NodeNotFound"},
+		"LC-07, FM B03 without the taint":                 {nodes: []*corev1.Node{func() *corev1.Node { n := joined("n"); n.Spec.Taints = nil; return n }()}, want: "True/Registered", wantEvent: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -130,7 +130,7 @@ func TestGates(t *testing.T) {
 	t.Parallel()
 	facts := lifecycle.Facts{Claim: launched(), Nodes: []*corev1.Node{joined("n")}, Gated: true, Now: after(time.Minute)}
 	if step := lifecycle.Next(facts); !step.CallGates || step.Node != nil {
-		t.Fatalf("LC-09: step %+v, want the gates to be asked first", step)
+		t.Fatalf("LC-09: step %+v, want the gates to be queried first", step)
 	}
 	facts.Gates = []lifecycle.GateState{
 		{Name: "slow", Wait: 20 * time.Second}, {Name: "open", Labels: map[string]string{"partition": "3"}}, {Name: "broken", Err: errors.New("boom")},
@@ -182,7 +182,7 @@ func TestInitialization(t *testing.T) {
 			},
 			want: "Unknown/KnownEphemeralTaintsExist",
 		},
-		"LC-11, FM B08 a taint that nobody declared": {
+		"LC-11, FM B08 an undeclared taint": {
 			node: func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "somebody", Effect: "NoSchedule"}} },
 			want: "True/Initialized",
 		},
@@ -260,7 +260,7 @@ func TestInitialization(t *testing.T) {
 	}
 }
 
-// DR-16, FM M09: a driver that is late is told of in the condition, by an event and by one line of the log.
+// DR-16, FM M09: a driver that is late is reported in the condition, by an event and by one line of the log.
 func TestDR_16_SilentDrivers(t *testing.T) {
 	t.Parallel()
 	claim := registered()
@@ -279,14 +279,14 @@ func TestDR_16_SilentDrivers(t *testing.T) {
 		if c.Reason != lifecycle.DriverPoolsNotPublished || !strings.Contains(c.Message, "b.io") || strings.Contains(c.Message, "a.io") || strings.Contains(c.Message, "15m0s") != tc.late {
 			t.Errorf("after %s: %s %q", tc.after, c.Reason, c.Message)
 		}
-		told := slices.ContainsFunc(step.Events, func(e event.Event) bool { return e.Reason == event.DeviceDriverSilent })
+		emitted := slices.ContainsFunc(step.Events, func(e event.Event) bool { return e.Reason == event.DeviceDriverSilent })
 		for _, n := range step.News {
 			if n.Err != nil {
 				lines++
 			}
 		}
-		if told != tc.late || lines != tc.lines {
-			t.Errorf("after %s: event %t, %d lines of the log", tc.after, told, lines)
+		if emitted != tc.late || lines != tc.lines {
+			t.Errorf("after %s: event %t, %d lines of the log", tc.after, emitted, lines)
 		}
 		facts.Claim = step.Claim
 	}

@@ -239,9 +239,9 @@ func TestPodEvents(t *testing.T) {
 		pod  *corev1.Pod
 		want time.Time
 	}{
-		"LC-56 bound":           {pod: pod(func(*corev1.Pod) {}), want: after(time.Minute)},
-		"LC-56 not bound":       {pod: pod(func(p *corev1.Pod) { p.Spec.NodeName = "" })},
-		"LC-56 bound by nobody": {pod: pod(func(p *corev1.Pod) { p.Status.Conditions = nil }), want: created},
+		"LC-56 bound":       {pod: pod(func(*corev1.Pod) {}), want: after(time.Minute)},
+		"LC-56 not bound":   {pod: pod(func(p *corev1.Pod) { p.Spec.NodeName = "" })},
+		"LC-56 never bound": {pod: pod(func(p *corev1.Pod) { p.Status.Conditions = nil }), want: created},
 		"LC-56 of a DaemonSet": {pod: pod(func(p *corev1.Pod) {
 			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet"}}
 		})},
@@ -361,15 +361,15 @@ func TestPodEventDue(t *testing.T) {
 		want                 bool
 		wantAt               time.Time
 	}{
-		"LC-56 written, and the cache lacks it":    {last: after(0), written: after(time.Minute), event: after(time.Minute + 9*time.Second)},
-		"LC-56 ten seconds after what it lacks":    {last: after(0), written: after(time.Minute), event: after(70 * time.Second), want: true, wantAt: after(70 * time.Second)},
-		"LC-56 the first":                          {event: after(0), want: true, wantAt: after(0)},
-		"LC-56, FM N14 within ten seconds":         {last: after(0), event: after(9 * time.Second)},
-		"LC-56 after ten seconds":                  {last: after(0), event: after(10 * time.Second), want: true, wantAt: after(10 * time.Second)},
-		"FM C08 seen again after a restart":        {last: after(5 * time.Minute), event: after(5 * time.Minute)},
-		"a clock that is ahead":                    {event: after(2 * time.Hour), want: true, wantAt: after(time.Hour)},
-		"no event at all":                          {},
-		"FM C08 what happened while nobody looked": {last: after(0), event: after(30 * time.Minute), want: true, wantAt: after(30 * time.Minute)},
+		"LC-56 written, and the cache lacks it":  {last: after(0), written: after(time.Minute), event: after(time.Minute + 9*time.Second)},
+		"LC-56 ten seconds after what it lacks":  {last: after(0), written: after(time.Minute), event: after(70 * time.Second), want: true, wantAt: after(70 * time.Second)},
+		"LC-56 the first":                        {event: after(0), want: true, wantAt: after(0)},
+		"LC-56, FM N14 within ten seconds":       {last: after(0), event: after(9 * time.Second)},
+		"LC-56 after ten seconds":                {last: after(0), event: after(10 * time.Second), want: true, wantAt: after(10 * time.Second)},
+		"FM C08 seen again after a restart":      {last: after(5 * time.Minute), event: after(5 * time.Minute)},
+		"a clock that is ahead":                  {event: after(2 * time.Hour), want: true, wantAt: after(time.Hour)},
+		"no event at all":                        {},
+		"FM C08 what happened between two looks": {last: after(0), event: after(30 * time.Minute), want: true, wantAt: after(30 * time.Minute)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

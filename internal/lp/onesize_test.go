@@ -28,7 +28,7 @@ func TestOneSize(t *testing.T) {
 		"far beyond the largest":              {bins: []Bin{{3, 2.9}, {10, 9}}, n: 1_000_003, want: 900_002.9, counts: []int{1, 100_000}},
 		"equally efficient":                   {bins: []Bin{{4, 4}, {6, 6}}, n: 100_002, want: 100_002, counts: []int{0, 16_667}},
 		"a cost below zero counts as zero":    {bins: []Bin{{4, -1}, {5, 1}}, n: 8, want: 0, counts: []int{2, 0}},
-		"not for sale":                        {bins: []Bin{{9, math.Inf(1)}, {9, math.NaN()}, {1, 1}}, n: 2, want: 2, counts: []int{0, 0, 2}},
+		"not offered":                         {bins: []Bin{{9, math.Inf(1)}, {9, math.NaN()}, {1, 1}}, n: 2, want: 2, counts: []int{0, 0, 2}},
 		"the first of equal bins":             {bins: []Bin{{2, 1}, {2, 1}}, n: 2, want: 1, counts: []int{1, 0}},
 		"larger for less makes smaller vain":  {bins: []Bin{{2, 1}, {3, 1}}, n: 4, want: 2, counts: []int{0, 2}},
 		"a bin with more room than there are": {bins: []Bin{{math.MaxInt, 1}}, n: 4, want: 1, counts: []int{1}},

@@ -29,7 +29,7 @@ const (
 	device    = "example.com/device"
 )
 
-// instanceType is sold on demand and as spot in two zones, for a price and a third of it.
+// instanceType is offered on demand and as spot in two zones, for a price and a third of it.
 func instanceType(family, size string, cores int, usd float64) catalog.InstanceType {
 	name := family + "." + size
 	one := func(v string) reqs.Req { return reqs.Req{Values: []string{v}} }
@@ -315,7 +315,7 @@ func TestV15_65_TheRestStays(t *testing.T) {
 		t.Errorf("an offering with a size of its own has %d", n)
 	}
 	if usd := after[1].Offerings[1].Price; usd != 0 {
-		t.Errorf("a price that nobody knows became %v", usd)
+		t.Errorf("an unknown price became %v", usd)
 	}
 	for i := range after {
 		if marked := i < 2; after[i].Overlaid != marked || after[i].CapacityOverlaid != marked {

@@ -40,7 +40,7 @@ func (f Facts) expectsClass() time.Duration {
 	return together - age
 }
 
-// classReady decides whether the node class can be used (LC-52), and what to tell when it cannot be
+// classReady decides whether the node class can be used (LC-52), and what to report when it cannot be
 // found.
 func classReady(ref karpv1.NodeClassReference, class *Class) (condition.Change, []event.Event) {
 	change := condition.Change{Type: karpv1.ConditionNodeClassReady, Status: metav1.ConditionFalse}
@@ -82,7 +82,7 @@ func classReady(ref karpv1.NodeClassReference, class *Class) (condition.Change, 
 // waitsForOthers is the reason of a condition of a class that only repeats that others do not hold.
 const waitsForOthers = "DependenciesNotReady"
 
-// offenders are the texts of the conditions that do not hold, so that the pool alone tells what to fix.
+// offenders are the texts of the conditions that do not hold, so that the pool alone says what to fix.
 func offenders(list []metav1.Condition) string {
 	var texts []string
 	for _, c := range list {

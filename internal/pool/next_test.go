@@ -92,7 +92,7 @@ func TestValidationCondition(t *testing.T) {
 	}
 }
 
-// What was assumed is told once per generation, also over restarts: the condition records it.
+// What was assumed is reported once per generation, also over restarts: the condition records it.
 func TestAssumptionsAreReportedOnce(t *testing.T) {
 	t.Parallel()
 	f := facts(func(p *karpv1.NodePool) { p.Spec.Disruption.ConsolidationPolicy = "WhenUnderutilized" })
@@ -102,7 +102,7 @@ func TestAssumptionsAreReportedOnce(t *testing.T) {
 	}
 	f.Pool.Status.Conditions = first.Conditions
 	if second := next(t, f); len(second.Assumed) > 0 {
-		t.Errorf("told twice: %v", second.Assumed)
+		t.Errorf("reported twice: %v", second.Assumed)
 	}
 	f.Pool.Generation++
 	if third := next(t, f); len(third.Assumed) == 0 {

@@ -55,7 +55,7 @@ func TestFM_I01_PodsThatGetEvents(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			x, told := expectations{}, map[string]int{}
+			x, reported := expectations{}, map[string]int{}
 			start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 			for plan := range 15 {
 				now := start.Add(time.Duration(plan) * 10 * time.Second)
@@ -71,17 +71,17 @@ func TestFM_I01_PodsThatGetEvents(t *testing.T) {
 				}
 				x = x.next(binds, map[string]bool{"up": true, "up-2": true}, waiting, func(k cluster.PodKey) bool { return runs[k] }, now)
 				for pod, e := range x.pods {
-					if _, due := x.unboundEvent(e, now, 20*time.Second); due && told[pod.Name] == 0 {
-						told[pod.Name] = plan
+					if _, due := x.unboundEvent(e, now, 20*time.Second); due && reported[pod.Name] == 0 {
+						reported[pod.Name] = plan
 					}
 				}
 			}
-			if len(told) != len(tc.want) {
-				t.Errorf("told %v, want %v", told, tc.want)
+			if len(reported) != len(tc.want) {
+				t.Errorf("reported %v, want %v", reported, tc.want)
 			}
 			for pod, plan := range tc.want {
-				if told[pod] != plan {
-					t.Errorf("pod %s was told after plan %d, want %d", pod, told[pod], plan)
+				if reported[pod] != plan {
+					t.Errorf("pod %s was told after plan %d, want %d", pod, reported[pod], plan)
 				}
 			}
 		})

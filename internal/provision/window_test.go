@@ -57,7 +57,7 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// A process that does not lead hears of pods for weeks and never plans: what asks must not pile up there. When it leads,
+// A process that does not lead hears of pods for weeks and never plans: reasons for a plan must not pile up there. When it leads,
 // one window covers everybody.
 func TestWindowKeepsOneTriggerWhileClosed(t *testing.T) {
 	t.Parallel()

@@ -12,7 +12,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reboot"
 )
 
-// script is a shell that writes down what it is asked to do, and a cloud that says what the test has it say.
+// script is a shell that records the requests, and a cloud that says what the test has it say.
 type script struct {
 	cloud, write error
 
@@ -98,7 +98,7 @@ func TestRebootCallsAreRecorded(t *testing.T) {
 		t.Errorf("after %s: %v, %v", reboot.CallTime, late.did, err)
 	}
 	if log.Of(c.UID) != (reboot.Calls{}) {
-		t.Error("calls of a reboot that is over are remembered")
+		t.Error("calls of a reboot that is over are kept")
 	}
 	if err := advance(c, 3*time.Hour, &script{cloud: down}); !errors.Is(err, down) {
 		t.Errorf("the next reboot: %v", err)

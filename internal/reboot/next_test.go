@@ -170,7 +170,7 @@ func TestNext(t *testing.T) {
 			want: "claim Rebooting=False/RebootSucceeded Initialized=True/Initialized",
 		},
 		"V15-36 the taint comes first": {facts: reboot.Facts{Claim: claim(), Node: node("old", untainted), Pods: web}, want: "node tainted initialized; evict web; after 5s"},
-		"V15-37 five seconds pass even with nobody to evict": {
+		"V15-37 five seconds pass even with no pod to evict": {
 			facts: reboot.Facts{Claim: claim(), Node: node("old", untainted)}, now: 2 * time.Second, want: "node tainted initialized; after 3s",
 		},
 		"V15-36 then the boot is noted, then the cloud is called": {facts: reboot.Facts{Claim: claim(), Node: node("old")}, now: 5 * time.Second, want: both + " boot old; call"},
@@ -183,7 +183,7 @@ func TestNext(t *testing.T) {
 		"V15-37 a bound of less than five seconds":  {facts: reboot.Facts{Claim: claim(bound("1s")), Node: node("old"), Pods: web}, now: 4 * time.Second, want: "evict web; after 1s"},
 		"V15-37 who tolerates the reboot stays":     {facts: reboot.Facts{Claim: claim(), Node: node("old"), Pods: []*corev1.Pod{pod("a", tolerating(karpv1.TaintKeyRebooting))}}, now: time.Minute, want: both + " boot old; call"},
 		"V15-37 who tolerates any disruption does":  {facts: reboot.Facts{Claim: claim(), Node: node("old"), Pods: []*corev1.Pod{pod("a", tolerating(karpv1.TaintKeyDisrupted))}}, now: time.Minute, want: both + " boot old; call"},
-		"V15-36 a bound nobody can read":            {facts: reboot.Facts{Claim: claim(bound("soon")), Node: node("old")}, now: time.Second, want: "node initialized; claim Rebooting=False/RebootFailed Initialized=True/Initialized; invalid_request in 1s; RebootFailed"},
+		"V15-36 an unreadable bound":                {facts: reboot.Facts{Claim: claim(bound("soon")), Node: node("old")}, now: time.Second, want: "node initialized; claim Rebooting=False/RebootFailed Initialized=True/Initialized; invalid_request in 1s; RebootFailed"},
 		"V15-36 a negative bound":                   {facts: reboot.Facts{Claim: claim(bound("-1s")), Node: node("old", untainted)}, want: "claim Rebooting=False/RebootFailed Initialized=True/Initialized; invalid_request in 0s; RebootFailed"},
 		"V15-36 already booted: it is not repeated": {facts: reboot.Facts{Claim: claim(marked), Node: node("new")}, want: accepted},
 		"a restart after the call: called again, not drained again": {
@@ -220,7 +220,7 @@ func TestNext(t *testing.T) {
 		"V15-39 not back in time":                   {facts: reboot.Facts{Claim: claim(issued), Node: node("old", unlabelled)}, now: 21 * time.Minute, want: "node; delete; recovery_timeout in 21m0s; RebootFailed"},
 		"V15-39 no node in time":                    {facts: reboot.Facts{Claim: claim(issued)}, now: 21 * time.Minute, want: "delete; recovery_timeout in 21m0s; RebootFailed"},
 		"V15-39 no node yet":                        {facts: reboot.Facts{Claim: claim(issued)}, now: 20 * time.Minute, want: "after 15s"},
-		"V15-39 somebody set Initialized meanwhile": {facts: reboot.Facts{Claim: claim(issued, func(c *karpv1.NodeClaim) {
+		"V15-39 Initialized was set meanwhile": {facts: reboot.Facts{Claim: claim(issued, func(c *karpv1.NodeClaim) {
 			set(c, time.Minute, condition.Change{Type: karpv1.ConditionInitialized, Status: metav1.ConditionTrue})
 		}), Node: node("old", unlabelled)}, now: 2 * time.Minute, want: "claim Rebooting=True/RebootIssued Initialized=Unknown/Rebooting boot old; after 15s"},
 		"V15-39 a boot id that is not told is no new": {facts: reboot.Facts{Claim: claim(issued), Node: node("", unlabelled)}, now: 2 * time.Minute, want: "after 15s"},

@@ -96,10 +96,10 @@ func TestFM_N04_EventStormsAreLimited(t *testing.T) {
 			t.Errorf("%d events a second later, want 5", got)
 		}
 		if slices.Contains(out.lines[10:], out.lines[0]) {
-			t.Error("a pod was told twice while others wait")
+			t.Error("a pod got its event twice while others wait")
 		}
 		if got := storm(event.FailedScheduling); got != 500 {
-			t.Errorf("%d pods were told at once that they have no place, want 500", got)
+			t.Errorf("%d pods got an event at once, want 500", got)
 		}
 		storm(event.InsufficientCapacityError)
 		before := len(out.lines)
@@ -112,7 +112,7 @@ func TestFM_N04_EventStormsAreLimited(t *testing.T) {
 	})
 }
 
-// Memory is bounded: whatever number of objects, repeats are forgotten before they fill it.
+// Memory is bounded: whatever number of objects, repeats are dropped before they fill it.
 func TestForgetting(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestForgetting(t *testing.T) {
 		}
 		r.Emit(claim(fmt.Sprint(many-1)), event.Event{Reason: event.DisruptionTerminating, Text: "x"})
 		if len(out.lines) != many {
-			t.Error("the newest event was forgotten")
+			t.Error("the newest event was dropped")
 		}
 	})
 }

@@ -23,7 +23,7 @@ const (
 )
 
 // The model: a requirement is the list of raw entries it came from, and every question is answered by
-// asking each entry in turn over a finite sample. It shares no code with the package.
+// checking each entry in turn over a finite sample. It shares no code with the package.
 
 // universe are the values entries are drawn from; fresh values are never in an entry or a table.
 func universe() []string {

@@ -49,7 +49,7 @@ func checkAgainstKubernetes(t *rapid.T) {
 		t.Fatalf("PodRequests() = %s\nless than the library's %s", table.Format(got), table.Format(library))
 	}
 	if !table.PodRequests(before).Equal(got) {
-		t.Fatal("two calls, two answers")
+		t.Fatal("two calls, two responses")
 	}
 }
 

@@ -76,7 +76,7 @@ func TestPodRequestsWhileResizing(t *testing.T) {
 			pod:  pod(app("a", "cpu", "1"), status("a", lists("cpu", "3"), lists("cpu", "2"))),
 			want: "cpu:3,pods:1",
 		},
-		"SC-11 a growing container counts what it asked for": {
+		"SC-11 a growing container counts what it requested": {
 			pod:  pod(app("a", "cpu", "4"), status("a", lists("cpu", "3"), lists("cpu", "2"))),
 			want: "cpu:4,pods:1",
 		},

@@ -16,16 +16,16 @@ func TestFits(t *testing.T) {
 		want               bool
 		wantLane           int
 	}{
-		"SC-11 nothing fits into nothing":                         {want: true},
-		"SC-11 an exact fit fits":                                 {request: vec(2, 3, 4, 1, 0, 5), available: vec(2, 3, 4, 1, 0, 5), want: true},
-		"SC-11 one too much in a fixed lane":                      {request: vec(2, 4), available: vec(2, 3), wantLane: Memory},
-		"SC-11 one too much in an extended lane":                  {request: vec(0, 0, 0, 0, 0, 2), available: vec(9, 9, 9, 9, 0, 1), wantLane: named},
-		"SC-11 an extended lane the node lacks":                   {request: vec(0, 0, 0, 0, 0, 0, 1), available: vec(9, 9, 9, 9), wantLane: named + 1},
-		"SC-11 a zero request for a lane the node lacks":          {request: vec(0, 0, 0, 0, 0, 0), available: vec(1), want: true},
-		"SC-11 negative available fails although nobody asks":     {request: vec(1), available: vec(1, -1), wantLane: Memory},
-		"SC-11 negative extended available fails although unused": {available: vec(1, 1, 1, 1, 0, 0, -1), wantLane: named + 1},
-		"SC-11 an unknown resource fits nowhere":                  {request: vec(0, 0, 0, 0, 1), available: vec(9, 9, 9, 9), wantLane: Unknown},
-		"extremes are compared, not subtracted":                   {request: vec(math.MinInt64), available: vec(math.MaxInt64), want: true},
+		"SC-11 nothing fits into nothing":                                    {want: true},
+		"SC-11 an exact fit fits":                                            {request: vec(2, 3, 4, 1, 0, 5), available: vec(2, 3, 4, 1, 0, 5), want: true},
+		"SC-11 one too much in a fixed lane":                                 {request: vec(2, 4), available: vec(2, 3), wantLane: Memory},
+		"SC-11 one too much in an extended lane":                             {request: vec(0, 0, 0, 0, 0, 2), available: vec(9, 9, 9, 9, 0, 1), wantLane: named},
+		"SC-11 an extended lane the node lacks":                              {request: vec(0, 0, 0, 0, 0, 0, 1), available: vec(9, 9, 9, 9), wantLane: named + 1},
+		"SC-11 a zero request for a lane the node lacks":                     {request: vec(0, 0, 0, 0, 0, 0), available: vec(1), want: true},
+		"SC-11 negative available fails although nothing is requested of it": {request: vec(1), available: vec(1, -1), wantLane: Memory},
+		"SC-11 negative extended available fails although unused":            {available: vec(1, 1, 1, 1, 0, 0, -1), wantLane: named + 1},
+		"SC-11 an unknown resource fits nowhere":                             {request: vec(0, 0, 0, 0, 1), available: vec(9, 9, 9, 9), wantLane: Unknown},
+		"extremes are compared, not subtracted":                              {request: vec(math.MinInt64), available: vec(math.MaxInt64), want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -202,7 +202,7 @@ func TestVecAlgebra(t *testing.T) {
 	})
 }
 
-// Asking for less, or offering more, never turns a fit into a failure; a fit leaves nothing negative.
+// Requesting less, or offering more, never turns a fit into a failure; a fit leaves nothing negative.
 func TestFitsIsMonotone(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

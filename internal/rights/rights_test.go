@@ -52,7 +52,7 @@ func TestS_116_WarningNamesTheRule(t *testing.T) {
 			"may not update leases.coordination.k8s.io in namespace karpenter: no replica leads", "resourceNames: [karpenter-leader-election], verbs: [update]} to Role karpenter in the namespace of the release",
 		}},
 		"one that a value grants": {Denial{Verb: "watch", Resource: "limitranges"}, []string{`{apiGroups: [""], resources: [limitranges], verbs: [list, watch]}`, "which the value optionalRights.limitRanges=true of the chart does"}},
-		"one of nobody":           {Denial{Verb: "get", Resource: "secrets"}, []string{`may not get secrets; add the rule {apiGroups: [""], resources: [secrets], verbs: [get]} to ClusterRole karpenter-core`}},
+		"one without a rule":      {Denial{Verb: "get", Resource: "secrets"}, []string{`may not get secrets; add the rule {apiGroups: [""], resources: [secrets], verbs: [get]} to ClusterRole karpenter-core`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -74,7 +74,7 @@ $.nodes[0].zone: 1; want a string`},
 			`"memory": "32Gi"`, `"memory": "1e99999999"`,
 			`$.instanceTypes[1].capacity.memory: is larger or more exact than any quantity needs to be`,
 		},
-		"a pod that asks for less than nothing": {
+		"a pod that requests less than nothing": {
 			`{"requests": {"cpu": "64", "memory": "1Gi"}}`, `{"requests": {"cpu": "-64", "memory": "1Gi"}}`,
 			`$.pods[2].template.spec.containers[0].resources.requests.cpu: -64 is below zero`,
 		},

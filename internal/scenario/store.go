@@ -11,7 +11,7 @@ import (
 )
 
 // Store is the nodes of a world with the pods bound to them, read. A controller has that at any time: it
-// reads what changes when a watch tells of it.
+// reads what changes when a watch reports it.
 type Store struct {
 	world    *World
 	reader   *cluster.Reader

@@ -24,7 +24,7 @@ const (
 )
 
 // World is a scenario as Kubernetes objects: what a controller has in its caches before it begins to
-// plan, with the instance types its cloud has told it of.
+// plan, with the instance types that its cloud lists.
 type World struct {
 	Scenario *Scenario
 	Now      time.Time

@@ -27,7 +27,7 @@ func (w *World) plan(r *rendering) solve.Plan {
 	return solve.Solve(solve.Problem{View: r.view, Pods: r.asked, Policy: w.policy}, never)
 }
 
-// renderViolations shows what an independent judge says against an answer: a script with such a line is wrong,
+// renderViolations shows what an independent judge says against a result: a script with such a line is wrong,
 // whatever it expects.
 func renderViolations(found []check.Violation) string {
 	var b strings.Builder

@@ -201,7 +201,7 @@ func (l *Line) spread(text, own string) corev1.TopologySpreadConstraint {
 		l.Failf("spread=%s: write DoNotSchedule or ScheduleAnyway", text)
 	}
 	match := own
-	for _, option := range slices.Sorted(maps.Keys(named)) { // of several faults the first is told
+	for _, option := range slices.Sorted(maps.Keys(named)) { // of several faults the first is reported
 		value := named[option]
 		switch option {
 		case "min":
@@ -235,7 +235,7 @@ func (l *Line) podTerms(key string) (required []corev1.PodAffinityTerm, preferre
 		}
 		term := corev1.PodAffinityTerm{TopologyKey: Key(at[0]), LabelSelector: l.selector(at[1])}
 		weight := int32(0)
-		for _, option := range slices.Sorted(maps.Keys(named)) { // of several faults the first is told
+		for _, option := range slices.Sorted(maps.Keys(named)) { // of several faults the first is reported
 			value := named[option]
 			switch option {
 			case "weight":

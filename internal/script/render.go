@@ -16,7 +16,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// rendering is how an answer is printed: which columns a new node has, whether pods are counted by
+// rendering is how a result is printed: which columns a new node has, whether pods are counted by
 // the line they come from instead of named, and how much of a reason is shown.
 type rendering struct {
 	view    *cluster.Snapshot

@@ -98,7 +98,7 @@ func (w *World) readPools(read *cluster.Reader, parts *cluster.Snapshot) {
 	}
 }
 
-// evictable tells which pods may leave their node; `stays` writes the annotation.
+// evictable says which pods may leave their node; `stays` writes the annotation.
 func evictable(p *corev1.Pod) bool { return p.Annotations[karpv1.AnnotationDoNotDisrupt] != "true" }
 
 // selectorOfOwner selects the pods that look like one, as the controller that made them would.

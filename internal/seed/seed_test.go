@@ -71,7 +71,7 @@ func TestRunsDrawTheSame(t *testing.T) {
 		"a seed of the command line":      {args: []string{"-rapid.seed=7"}},
 		"a seed of the environment":       {environment: []string{"RAPID_SEED=7"}},
 		"exploring":                       {environment: []string{"DOVETAIL_EXPLORE=1"}},
-		"exploring is asked for with 1":   {environment: []string{"DOVETAIL_EXPLORE=0"}, same: true},
+		"exploring is requested with 1":   {environment: []string{"DOVETAIL_EXPLORE=0"}, same: true},
 		"exploring from the fixed seed":   {environment: []string{"DOVETAIL_EXPLORE=1"}, args: []string{"-rapid.seed=" + seed.Fixed}, same: true},
 		"the command line wins over both": {environment: []string{"DOVETAIL_EXPLORE=1", "RAPID_SEED=7"}, args: []string{"-rapid.seed=" + seed.Fixed}, same: true},
 	} {

@@ -196,7 +196,7 @@ func (a *api) drop(obj client.Object) {
 	a.changed(obj, obj, true)
 }
 
-// delete asks for the end of an object with a finalizer.
+// delete requests the deletion of an object with a finalizer.
 func (a *api) delete(obj client.Object, now time.Time) {
 	if obj.GetDeletionTimestamp() != nil {
 		return

@@ -156,7 +156,7 @@ func churn(tb testing.TB, name string, c sim.Config) sim.Stats {
 	tb.Helper()
 	r := sim.Run(c)
 	s := r.Stats
-	tb.Logf("%s: $%.2f an hour at the end, %+.1f %% of a fresh cluster; $%.2f in all; %d nodes; %d evictions, %d commands, %d nodes bought; by hour %.0f",
+	tb.Logf("%s: $%.2f an hour at the end, %+.1f %% of a fresh cluster; $%.2f in all; %d nodes; %d evictions, %d commands, %d nodes launched; by hour %.0f",
 		name, s.Cost, 100*(s.Cost/s.Fresh-1), s.Spent, s.Nodes, s.Evicted, s.Commands[karpv1.ReasonEmpty]+s.Commands[karpv1.ReasonUnderutilized], s.Launched, s.Costs)
 	for _, v := range r.Violations {
 		tb.Errorf("%s, after %s: %s: %s", name, v.At, v.Rule, v.Text)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// clock is virtual time: things to do, each at its time, in the order in which they were asked for.
+// clock is virtual time: things to do, each at its time, in the order in which they were requested.
 type clock struct {
 	now   time.Time
 	seq   uint64

@@ -31,13 +31,13 @@ type machine struct {
 	id string
 }
 
-// Find asks for the instance.
+// Find looks the instance up.
 func (m machine) Find(ctx context.Context) error {
 	_, err := m.p.cloud.Find(ctx, cloud.ID(m.id))
 	return err
 }
 
-// Terminate asks for its end.
+// Terminate requests its termination.
 func (m machine) Terminate(ctx context.Context) (err error) {
 	m.p.write(func() { err = m.p.cloud.Terminate(ctx, cloud.ID(m.id)) })
 	return err
@@ -60,7 +60,7 @@ func (p *process) endClaim(claim *karpv1.NodeClaim) {
 	case err != nil:
 		after = terminateRetry
 	case after > 0 && len(list) > 0 && p.w.now.Sub(claim.DeletionTimestamp.Time) > awhile:
-		after = slowly // the end of its Node is told
+		after = slowly // the end of its Node is reported
 	}
 	if after > 0 {
 		p.lookAt(claim.Name, after)

@@ -98,7 +98,7 @@ func (p *process) startCommands(decided disrupt.View, list []disrupt.Command) {
 	})
 }
 
-// requestPass has the next pass come as soon as commands that were decided ask for it.
+// requestPass has the next pass come as soon as commands that were decided request it.
 func (p *process) requestPass(decided []disrupt.Command, started int) {
 	if in, _ := command.NextPass(decided, started); in < command.PassInterval {
 		p.passed = look{rev: -1}

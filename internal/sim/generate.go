@@ -71,7 +71,7 @@ func (m *maker) time(low, high time.Duration) time.Duration {
 
 func pick[T any](m *maker, from ...T) T { return from[m.IntN(len(from))] }
 
-// pools are one or two, the second for pods that ask for it.
+// pools are one or two, the second for pods that select it.
 func (m *maker) pools() {
 	expires := m.chance(0.15)
 	for i := range 1 + m.IntN(2) {

@@ -57,7 +57,7 @@ func (b deletesEarly) Observe(token string, seen map[string]disrupt.ClaimStatus,
 	return b.Shipped.Observe(token, seen, now)
 }
 
-// forgets loses its commands in each pass, and recovers what it can from the objects.
+// drops loses its commands in each pass, and recovers what it can from the objects.
 type forgets struct {
 	sim.Shipped
 }
@@ -159,7 +159,7 @@ var commandBugs = map[string]struct {
 	"there is no second look":               {func(s sim.Shipped) sim.Protocol { return looksOnce{s} }, 2, "G6"},
 	"budgets are not checked again":         {func(s sim.Shipped) sim.Protocol { return spends{s} }, 170, "G5"},
 	"nodes are deleted before replacements": {func(s sim.Shipped) sim.Protocol { return deletesEarly{s} }, 4, "queue"},
-	"each pass forgets the commands":        {func(s sim.Shipped) sim.Protocol { return &forgets{s} }, 4, "G7"},
+	"each pass drops the commands":          {func(s sim.Shipped) sim.Protocol { return &forgets{s} }, 4, "G7"},
 	"a back-off never ends":                 {func(s sim.Shipped) sim.Protocol { return &backsOffForever{Shipped: s} }, 74, "repair"},
 	"nothing is cleaned up after a crash":   {func(s sim.Shipped) sim.Protocol { return leavesTraces{s} }, 19, "static"},
 	"a back-off never begins":               {func(s sim.Shipped) sim.Protocol { return ignoresBackoffs{s} }, 6, "back-off"},

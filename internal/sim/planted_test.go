@@ -46,9 +46,9 @@ func plantedBugs() []plantedBug {
 			s.WindowCloses = func(w *provision.Window) time.Time { return w.Closes().Add(24 * time.Hour) }
 		}},
 		{name: "launch back-off never ends", seed: 310, rules: []string{"static", "G14"}, plant: func(s *sim.Steps) {
-			s.RecordLaunch = func(b *provision.LaunchBackoff, claim *karpv1.NodeClaim, bought cloud.Instance, err error, now time.Time) {
+			s.RecordLaunch = func(b *provision.LaunchBackoff, claim *karpv1.NodeClaim, launched cloud.Instance, err error, now time.Time) {
 				if err != nil {
-					b.RecordLaunch(claim, bought, err, now.Add(24*time.Hour))
+					b.RecordLaunch(claim, launched, err, now.Add(24*time.Hour))
 				}
 			}
 		}},

@@ -33,7 +33,7 @@ func TestTheMarketIsACloud(t *testing.T) {
 				return claim
 			},
 			Record:      func(claim *karpv1.NodeClaim, i cloud.Instance) { claim.Status.ProviderID = string(i.ID) },
-			Restart:     func() cloud.Provider { return w.market }, // it keeps the books itself: a process has nothing to forget
+			Restart:     func() cloud.Provider { return w.market }, // it keeps the books itself: a process has no state to lose
 			AdvanceTime: func() { w.runUntil(w.now.Add(10*time.Minute), func() bool { return false }) },
 			Exhaust: func() {
 				for i := range w.market.machines {

@@ -100,7 +100,7 @@ func (r rebootShell) Perform(_ context.Context, f *reboot.Facts, step reboot.Ste
 	return nil
 }
 
-// Reboot asks the cloud.
+// Reboot calls the cloud.
 func (r rebootShell) Reboot(ctx context.Context, claim *karpv1.NodeClaim, operation string) (err error) {
 	r.p.write(func() {
 		err = r.p.cloud.Reboot(ctx, claim, operation)

@@ -53,9 +53,9 @@ func (w *World) schedule() {
 		if _, created := claimName(p); !created {
 			continue
 		}
-		asks := w.market.lanes.PodRequests(p)
-		if at := w.choose(p, asks, rooms); at != nil {
-			at.free = resources.Sub(at.free, asks)
+		requests := w.market.lanes.PodRequests(p)
+		if at := w.choose(p, requests, rooms); at != nil {
+			at.free = resources.Sub(at.free, requests)
 			at.apps[p.Labels["app"]]++
 			w.bind(p, at.node.Name)
 		} else if !gaveUp(p) {
@@ -98,12 +98,12 @@ func (w *World) roomOf(n *corev1.Node) *nodeHeadroom {
 }
 
 // choose returns the node with most room of those that may have a pod, or nil.
-func (w *World) choose(p *corev1.Pod, asks resources.Vec, rooms []*nodeHeadroom) *nodeHeadroom {
+func (w *World) choose(p *corev1.Pod, requests resources.Vec, rooms []*nodeHeadroom) *nodeHeadroom {
 	var best *nodeHeadroom
 	most := -1.0
 	zones, least := w.zoneCounts(p, rooms)
 	for _, r := range rooms {
-		if !tolerated(p, r.node) || !selected(p, r.node) || !resources.Fits(&asks, &r.free) || !w.reachable(p, r.node) {
+		if !tolerated(p, r.node) || !selected(p, r.node) || !resources.Fits(&requests, &r.free) || !w.reachable(p, r.node) {
 			continue
 		}
 		if _, fits := w.allocation(p, r.node); !fits {

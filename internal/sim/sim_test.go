@@ -66,11 +66,11 @@ func TestRegressionSeeds(t *testing.T) {
 
 // Later ones: volumes on nodes that are on their way (321), a static pool that grew while a node of it was
 // rebooted (476), pods that waited for a node that waited for them (1311), pods of
-// StatefulSets that came back late, for which another node was bought (7183), the controller of old that had
+// StatefulSets that came back late, for which another node was launched (7183), the controller of old that had
 // repaired a node, which is no circle (7788), nodes that were launched for pods whose command had
 // ordered some (4435, 6154), a command that was taken over before it had begun, which may have both its nodes and
 // their replacements (4879, 9646), static pools that filled places whose replacements commands were about to order
-// (7358, 7775, 7861, 11269, 11934), a sick node that waited for a pod which a drain elsewhere could not evict (5652),
+// (7358, 7775, 7861, 11269, 11934), an unhealthy node that waited for a pod which a drain elsewhere could not evict (5652),
 // pods that came back under their names and for which both provisioning and a command ordered a node (8444), a
 // cluster that was taken to be at rest while a node of it was rebooted (7034).
 func TestSeedsThatFoundSomething(t *testing.T) {

@@ -46,7 +46,7 @@ type deployment struct {
 	pods map[string]bool // all that exist
 	made int
 	left time.Time             // when a pod was last gone
-	like []corev1.ResourceList // what pods that were moved asked for: those that follow them ask for the same
+	like []corev1.ResourceList // what pods that were moved requested: those that follow them request the same
 }
 
 // deploy creates or changes an App.
@@ -119,15 +119,15 @@ func (w *World) fill(d *deployment) {
 
 // podOf is a new pod of a deployment.
 func (w *World) podOf(d *deployment) *corev1.Pod {
-	asks := amounts(d.Milli, d.MiB)
+	requests := amounts(d.Milli, d.MiB)
 	switch {
 	case len(d.like) > 0:
-		asks, d.like = d.like[0], d.like[1:]
+		requests, d.like = d.like[0], d.like[1:]
 	case d.Sizes != nil:
-		asks = amounts(d.Sizes())
+		requests = amounts(d.Sizes())
 	}
 	if d.Widgets > 0 {
-		asks[widget] = widgetsOf(d.Widgets)
+		requests[widget] = widgetsOf(d.Widgets)
 	}
 	labels := map[string]string{"app": d.Name}
 	p := &corev1.Pod{
@@ -136,7 +136,7 @@ func (w *World) podOf(d *deployment) *corev1.Pod {
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: d.Name, UID: "rs", Controller: new(true)}},
 		},
 		Spec: corev1.PodSpec{
-			Containers:                    []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{Requests: asks}}},
+			Containers:                    []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{Requests: requests}}},
 			NodeSelector:                  maps.Clone(d.Selector),
 			Tolerations:                   d.Tolerates,
 			TerminationGracePeriodSeconds: new(d.Grace),

@@ -75,7 +75,7 @@ func TestPlanAwaitingReplacement(t *testing.T) {
 				t.Error(diff)
 			}
 			for _, n := range plan.Create {
-				t.Errorf("a node is bought for %v", n.Pods)
+				t.Errorf("a node is launched for %v", n.Pods)
 			}
 		})
 	}

@@ -15,7 +15,7 @@ type name=l cpu=8 price=2
 pool name=default
 pod name=web count=3 cpu=1 volumes=ebs/shared
 `)
-	if plan := solve.Solve(p, told(false)); plan.Cost != 1 || plan.Bound > plan.Cost {
+	if plan := solve.Solve(p, stopIf(false)); plan.Cost != 1 || plan.Bound > plan.Cost {
 		t.Errorf("costs %v, at least %v; want 1, and no more", plan.Cost, plan.Bound)
 	}
 }
@@ -32,7 +32,7 @@ node name=n2 pool=default type=m zone=b
 bound name=web count=3 node=n1
 bound name=db node=n2
 `)
-	answer := solve.Consolidate(solve.Question{View: p.View, Candidates: []string{"n1", "n2"}}, told(false))
+	answer := solve.Consolidate(solve.Question{View: p.View, Candidates: []string{"n1", "n2"}}, stopIf(false))
 	if answer.After != 1 || answer.Bound > 1 {
 		t.Errorf("costs %v, at least %v; want 1, and no more", answer.After, answer.Bound)
 	}

@@ -100,7 +100,7 @@ func (w *deviceWorld) daemon(name string, cpu int64, selector string) *resourcev
 	return w.claim("of-"+name, 1, selector)
 }
 
-// zones has all types sold in some zones.
+// zones has all types offered in some zones.
 func (w *deviceWorld) zones(names ...string) {
 	for i := range w.view.Pools[0].Types {
 		t := &w.view.Pools[0].Types[i]

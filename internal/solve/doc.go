@@ -18,7 +18,7 @@
 // binds their pods to other nodes, and creates nodes for the rest.
 //
 // Both are total. They return no error: invalid input becomes a reason.Reason. Both poll a function, stop, and return what
-// they have once it says true; the answer is then Partial. A plan holds no pointers into the snapshot, so that it can be
+// they have once it says true; the result is then Partial. A plan holds no pointers into the snapshot, so that it can be
 // stored, compared and printed.
 //
 //	Snapshot ─▶ model.Compile ─▶ Model ─▶ exact, pack ─▶ State ─▶ WritePlan ─▶ Plan
@@ -145,7 +145,7 @@
 // The exact way opens a bin for cache. Only r holds four of them (24 GiB), so the bin narrows to r: 0.26. The webs do not
 // fit its cores, so they get a bin that leaves c, m and r open, to be launched as c: 0.17. Total 0.43.
 //
-// Packing asks the linear program first. Let a core be worth x and a GiB y: no type may be worth more than its price, so
+// Packing runs the linear program first. Let a core be worth x and a GiB y: no type may be worth more than its price, so
 // 4x + 8y ≤ 0.17, 4x + 16y ≤ 0.20 and 4x + 32y ≤ 0.26. For this demand x = 0.035 and y = 0.00375 are best: all three
 // types are worth exactly their price, and what counts is that none is left half empty. An m filled with two caches and two
 // webs uses all 4 cores and 14 of 16 GiB; that pattern fits twice. Total 0.40.

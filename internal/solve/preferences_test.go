@@ -17,7 +17,7 @@ func TestTrust_B03_PreferencesThatHoldNodesAreNamed(t *testing.T) {
 	for seed := range uint64(1000) {
 		q := random.Question(rand.New(rand.NewPCG(seed, 3)), random.Options{Nodes: 6})
 		q.Policy.IgnorePreferences = false
-		answer := solve.Consolidate(q, told(false))
+		answer := solve.Consolidate(q, stopIf(false))
 		if len(answer.Moves) > 0 {
 			continue
 		}
@@ -29,7 +29,7 @@ func TestTrust_B03_PreferencesThatHoldNodesAreNamed(t *testing.T) {
 			}
 			named++
 			free.Candidates = []string{v.Node}
-			if len(solve.Consolidate(free, told(false)).Moves) == 0 {
+			if len(solve.Consolidate(free, stopIf(false)).Moves) == 0 {
 				t.Errorf("seed %d: %s; but without preferences it stays too", seed, v.Why.Text())
 			}
 		}

@@ -25,7 +25,7 @@ pod name=second cpu=2
 			p.View.Pools[0].Types[i].Offerings[j].Labels = nil
 		}
 	}
-	plan := solve.Solve(p, told(false))
+	plan := solve.Solve(p, stopIf(false))
 	if found := check.Plan(p, plan); len(found) > 0 {
 		t.Errorf("%v", found)
 	}

@@ -18,7 +18,7 @@ func TestExplanationsAgreeWithPlans(t *testing.T) {
 		from := rand.New(rand.NewPCG(seed, 1))
 		p := random.Problem(from, random.Options{})
 		p.Policy.Greedy = seed%2 == 0
-		for _, u := range solve.Solve(p, told(false)).Unplaced {
+		for _, u := range solve.Solve(p, stopIf(false)).Unplaced {
 			bounded(t, u.Why)
 			if slices.ContainsFunc(u.Why, func(r reason.Reason) bool { return r.Code == reason.OutOfTime }) {
 				t.Errorf("seed %d: pod %s has a place after all: %s", seed, u.Pod, reason.Join(u.Why, 0))

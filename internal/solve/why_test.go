@@ -25,7 +25,7 @@ func problem(tb testing.TB, text string) solve.Problem {
 	return solve.Problem{View: view, Pods: pods, Policy: w.Policy()}
 }
 
-func told(stop bool) func() bool { return func() bool { return stop } }
+func stopIf(stop bool) func() bool { return func() bool { return stop } }
 
 // codes returns the reason codes of the first unschedulable pod.
 func codes(p solve.Plan) []reason.Code {
@@ -74,7 +74,7 @@ func crowd() string {
 // However many pools, nodes and pods there are, a pod gets a handful of reasons, and equal pods share them.
 func TestReasonsAreBounded(t *testing.T) {
 	t.Parallel()
-	plan := solve.Solve(problem(t, crowd()), told(false))
+	plan := solve.Solve(problem(t, crowd()), stopIf(false))
 	if len(plan.Unplaced) != 1000 {
 		t.Fatalf("%d pods without a place, want 1000", len(plan.Unplaced))
 	}
@@ -98,7 +98,7 @@ func TestReasonsAreBounded(t *testing.T) {
 		t.Errorf("want three lines about pools, one that counts the others, and one about nodes, got %s", reason.Join(first, 0))
 	}
 	if len(reason.Join(first, 0)) > 2000 {
-		t.Errorf("nobody reads %d characters", len(reason.Join(first, 0)))
+		t.Errorf("%d characters are too long to read", len(reason.Join(first, 0)))
 	}
 }
 
@@ -131,7 +131,7 @@ func TestEveryUnschedulablePodHasReasons(t *testing.T) {
 			}
 			view, pods := world.Snapshot()
 			p := solve.Problem{View: view, Pods: pods, Policy: world.Policy()}
-			plan := solve.Solve(p, told(false))
+			plan := solve.Solve(p, stopIf(false))
 			for _, u := range plan.Unplaced {
 				bounded(t, u.Why)
 				if slices.ContainsFunc(u.Why, func(r reason.Reason) bool { return r.Code == reason.OutOfTime }) {
@@ -140,7 +140,7 @@ func TestEveryUnschedulablePodHasReasons(t *testing.T) {
 			}
 			p.Pods = slices.Clone(p.Pods)
 			slices.Reverse(p.Pods)
-			if diff := cmp.Diff(plan.Unplaced, solve.Solve(p, told(false)).Unplaced); diff != "" {
+			if diff := cmp.Diff(plan.Unplaced, solve.Solve(p, stopIf(false)).Unplaced); diff != "" {
 				t.Errorf("%s: the order of pods shows (-first +second):\n%s", d.Pos, diff)
 			}
 			return d.Expected
@@ -179,7 +179,7 @@ func TestStoppedPlansSayWhatIsCertain(t *testing.T) {
 			t.Parallel()
 			p := problem(t, tc.script)
 			p.Policy.Greedy = true // the fast way does not look up while it packs
-			plan := solve.Solve(p, told(true))
+			plan := solve.Solve(p, stopIf(true))
 			if diff := cmp.Diff(tc.want, codes(plan)); diff != "" || !plan.Partial {
 				t.Errorf("partial %t, codes (-want +got):\n%s", plan.Partial, diff)
 			}
@@ -190,7 +190,7 @@ func TestStoppedPlansSayWhatIsCertain(t *testing.T) {
 func TestAPodThatWasNotReadSaysSo(t *testing.T) {
 	t.Parallel()
 	key := cluster.PodKey{Namespace: "shop", Name: "web"}
-	plan := solve.Solve(solve.Problem{Pods: []cluster.Pod{{Key: key}}}, told(false))
+	plan := solve.Solve(solve.Problem{Pods: []cluster.Pod{{Key: key}}}, stopIf(false))
 	want := []solve.Unplaced{{Pod: key, Why: []reason.Reason{{Code: reason.PodUnreadable, Subject: "pod/shop/web"}}}}
 	if diff := cmp.Diff(want, plan.Unplaced); diff != "" {
 		t.Errorf("unplaced (-want +got):\n%s", diff)
@@ -207,7 +207,7 @@ node name=new pool=default type=m uninitialized
 node name=newer pool=default type=m uninitialized
 pod name=web cpu=1`)
 	p.Pods, p.Moved = nil, p.Pods
-	plan := solve.Solve(p, told(false))
+	plan := solve.Solve(p, stopIf(false))
 	want := []reason.Reason{
 		{Code: reason.NodeLimitReached, Subject: "nodepool/default", Have: "0"},
 		{Code: reason.NodeUnready, Subject: "node/new and 1 more", Because: []reason.Reason{{Code: reason.NodeSettling, Subject: "node/calm"}}},
@@ -228,7 +228,7 @@ func TestLongRequirementsAreCut(t *testing.T) {
 		values[i] = fmt.Sprintf("v%03d", i)
 	}
 	p := problem(t, "type name=m cpu=4 price=1\npool name=default requires=\"rack in "+strings.Join(values, ",")+"\"\npod name=web cpu=1 selector=rack:none")
-	why := solve.Solve(p, told(false)).Unplaced[0].Why
+	why := solve.Solve(p, stopIf(false)).Unplaced[0].Why
 	if got := why[0].Have; !strings.HasSuffix(got, " and 290 more]") || !strings.HasPrefix(got, "In [v000 v001 ") {
 		t.Errorf("have = %q", got)
 	}
@@ -238,7 +238,7 @@ func BenchmarkWhy(b *testing.B) {
 	p := problem(b, crowd())
 	b.ReportAllocs()
 	for b.Loop() {
-		if plan := solve.Solve(p, told(false)); len(plan.Unplaced) != 1000 {
+		if plan := solve.Solve(p, stopIf(false)); len(plan.Unplaced) != 1000 {
 			b.Fatalf("%d pods without a place, want 1000", len(plan.Unplaced))
 		}
 	}

@@ -156,7 +156,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// G10: a node of a command counts against the limits of its pool until it is told to go. If the command
+// G10: a node of a command counts against the limits of its pool until it is requested to terminate. If the command
 // is given up it stays, and what was launched in its place meanwhile would be too much.
 func TestNodesOfCommandsCountUntilTheyGo(t *testing.T) {
 	t.Parallel()

@@ -120,8 +120,8 @@ func TestPlannedNodesAreRestored(t *testing.T) {
 		do   func(*Store)
 		want map[cluster.PodKey]string
 	}{
-		"on its way":      {do: func(s *Store) { s.feedObject(order(), false) }, want: map[cluster.PodKey]string{w1: "general-x"}},
-		"of nobody known": {do: func(s *Store) { s.feedObject(claimObject("general-x", "", false), false) }},
+		"on its way":          {do: func(s *Store) { s.feedObject(order(), false) }, want: map[cluster.PodKey]string{w1: "general-x"}},
+		"of an unknown claim": {do: func(s *Store) { s.feedObject(claimObject("general-x", "", false), false) }},
 		"an annotation of others": {do: func(s *Store) {
 			s.feedObject(order(func(c *karpv1.NodeClaim) { c.Annotations[karpv1.AnnotationPods] = "all!" }), false)
 		}},
@@ -163,7 +163,7 @@ func launched(c *karpv1.NodeClaim) {
 
 // SC-52: a node that pods are expected on is reserved until the last of them is bound, wherever that is,
 // or gone, and no longer than the nomination lasts. A pod that leaves another node comes under a new name:
-// nobody can see it arrive. It is not pending, though (disruption 4), and maybe never leaves.
+// no client can see it arrive. It is not pending, though (disruption 4), and maybe never leaves.
 func TestExpectedNodesAreSpokenFor(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -172,15 +172,15 @@ func TestExpectedNodesAreSpokenFor(t *testing.T) {
 		want             bool
 		expectsDisplaced bool // for pods that still run
 	}{
-		"both wait":                   {do: func(*Store) {}, want: true},
-		"one is bound":                {do: func(s *Store) { s.feedObject(podObject("w1", "ip-1"), false) }, want: true},
-		"both are bound":              {do: bindBoth("ip-1", "ip-1")},
-		"both are bound elsewhere":    {do: bindBoth("ip-2", "ip-3")},
-		"one is bound, one is gone":   {do: func(s *Store) { s.feedObject(podObject("w1", "ip-1"), false); s.feedObject(podObject("w2", ""), true) }},
-		"the time is over":            {do: func(*Store) {}, late: 20 * time.Second},
-		"one leaves another node":     {do: func(s *Store) { bindBoth("ip-1", "ip-1")(s); leaving(s) }, expectsDisplaced: true},
-		"it left, and time went by":   {do: func(s *Store) { bindBoth("ip-1", "ip-1")(s); leaving(s) }, late: 20 * time.Second},
-		"somebody else speaks for it": {do: func(s *Store) { bindBoth("ip-1", "ip-1")(s); s.Nominate("ip-1", now().Add(time.Second)) }, want: true},
+		"both wait":                       {do: func(*Store) {}, want: true},
+		"one is bound":                    {do: func(s *Store) { s.feedObject(podObject("w1", "ip-1"), false) }, want: true},
+		"both are bound":                  {do: bindBoth("ip-1", "ip-1")},
+		"both are bound elsewhere":        {do: bindBoth("ip-2", "ip-3")},
+		"one is bound, one is gone":       {do: func(s *Store) { s.feedObject(podObject("w1", "ip-1"), false); s.feedObject(podObject("w2", ""), true) }},
+		"the time is over":                {do: func(*Store) {}, late: 20 * time.Second},
+		"one leaves another node":         {do: func(s *Store) { bindBoth("ip-1", "ip-1")(s); leaving(s) }, expectsDisplaced: true},
+		"it left, and time went by":       {do: func(s *Store) { bindBoth("ip-1", "ip-1")(s); leaving(s) }, late: 20 * time.Second},
+		"another pod is nominated for it": {do: func(s *Store) { bindBoth("ip-1", "ip-1")(s); s.Nominate("ip-1", now().Add(time.Second)) }, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -219,7 +219,7 @@ func leaving(s *Store) {
 	s.ExpectPod(cluster.PodKey{Namespace: "default", Name: "w9"}, "ip-1", now().Add(20*time.Second))
 }
 
-// Disruption 6: budgets of pods that would not be evicted keep nobody.
+// Disruption 6: budgets of pods that would not be evicted keep no node.
 func TestBudgetsOfPodsThatStay(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

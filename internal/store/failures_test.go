@@ -84,7 +84,7 @@ func TestFM_I23_PodsThatAreNotOurs(t *testing.T) {
 		want   bool
 	}{
 		"the scheduler gave up":              {func(*corev1.Pod) {}, true},
-		"nobody has looked yet":              {func(p *corev1.Pod) { p.Status.Conditions = nil }, false},
+		"not looked at yet":                  {func(p *corev1.Pod) { p.Status.Conditions = nil }, false},
 		"a scheduling gate":                  {func(p *corev1.Pod) { p.Status.Conditions[0].Reason = corev1.PodReasonSchedulingGated }, false},
 		"another scheduler with other words": {func(p *corev1.Pod) { p.Spec.SchedulerName = "batch"; p.Status.Conditions[0].Reason = "NotEnoughQuota" }, false},
 		"another scheduler that says nothing": {func(p *corev1.Pod) {
@@ -110,13 +110,13 @@ func TestFM_I23_PodsThatAreNotOurs(t *testing.T) {
 				t.Errorf("planned for: %v, want %v", planned, tc.want)
 			}
 			if woken := s.Waiting() == 1; woken != tc.want {
-				t.Errorf("asks for plans: %v, want %v", woken, tc.want)
+				t.Errorf("requests plans: %v, want %v", woken, tc.want)
 			}
 		})
 	}
 }
 
-// FM M16: a pod grows in place beyond its node. The node shows no room, and the pod is not asked to leave.
+// FM M16: a pod grows in place beyond its node. The node shows no room, and the pod is not evicted.
 func TestFM_M16_PodGrowsInPlace(t *testing.T) {
 	t.Parallel()
 	for name, spec := range map[string]string{"more than was allocated": "5", "less than is allocated": "1"} {
@@ -143,7 +143,7 @@ func TestFM_M16_PodGrowsInPlace(t *testing.T) {
 	}
 }
 
-// FM N15: what a node has and nobody requested, or knows, changes nothing about the rest.
+// FM N15: what a node has and no pod requests, or is unknown, changes nothing about the rest.
 func TestFM_N15_OddCapacity(t *testing.T) {
 	t.Parallel()
 	plainly, oddly := New(testOptions()), New(testOptions())
@@ -179,7 +179,7 @@ func TestFM_N15_OddCapacity(t *testing.T) {
 	pages.Spec.Containers[0].Resources.Requests["hugepages-1Gi"] = quantity("2Gi")
 	oddly.feedObject(pages, false)
 	if view := oddly.Snapshot(testTypes()); len(view.Pods) != 1 || view.Pods[0].Key != (cluster.PodKey{Namespace: "default", Name: "w2"}) {
-		t.Errorf("pods %v, want the one that asks for huge pages", view.Pods)
+		t.Errorf("pods %v, want the one that requests huge pages", view.Pods)
 	}
 }
 

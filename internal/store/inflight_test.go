@@ -25,12 +25,12 @@ func TestRoomOfClaimsThatAreNotLaunched(t *testing.T) {
 		"the smallest of its types":  {want: amounts("4", "16Gi")},
 		"less what the system takes": {types: func(list []catalog.InstanceType) { list[0].Overhead = lanes.Capacity(amounts("1", "1Gi")) }, want: amounts("3", "15Gi")},
 		"resource by resource":       {types: func(list []catalog.InstanceType) { list[1].Capacity = lanes.Capacity(amounts("16", "8Gi")) }, want: amounts("4", "8Gi")},
-		"the smallest way to buy it": {types: func(list []catalog.InstanceType) {
+		"the smallest way to launch it": {types: func(list []catalog.InstanceType) {
 			list[1].Offerings[0].Size = &catalog.Size{Capacity: lanes.Capacity(amounts("2", "64Gi"))}
 		}, want: amounts("2", "16Gi")},
 		"one type alone":                 {claim: func(c *karpv1.NodeClaim) { c.Spec.Requirements[0].Values = []string{"large"} }, want: amounts("16", "64Gi")},
 		"never less than was planned":    {types: func(list []catalog.InstanceType) { list[0].Capacity = lanes.Capacity(amounts("500m", "1Gi")) }, want: amounts("1", "2Gi")},
-		"a type that nobody knows":       {claim: func(c *karpv1.NodeClaim) { c.Spec.Requirements[0].Values = []string{"small", "gone"} }, want: amounts("1", "2Gi")},
+		"an unknown type":                {claim: func(c *karpv1.NodeClaim) { c.Spec.Requirements[0].Values = []string{"small", "gone"} }, want: amounts("1", "2Gi")},
 		"types that it must not be":      {claim: func(c *karpv1.NodeClaim) { c.Spec.Requirements[0].Operator = corev1.NodeSelectorOpNotIn }, want: amounts("1", "2Gi")},
 		"nothing said of types":          {claim: func(c *karpv1.NodeClaim) { c.Spec.Requirements = nil }, want: amounts("1", "2Gi")},
 		"launched: what the claim tells": {claim: func(c *karpv1.NodeClaim) { *c = *claimObject("c1", "aws:///a/i-1", true) }, want: amounts("3900m", "14Gi")},

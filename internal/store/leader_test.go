@@ -35,7 +35,7 @@ func TestFM_C17_TheLeadersOwnNode(t *testing.T) {
 		"the other's node goes":       {pods: []*corev1.Pod{replica("k1", "ip-1"), replica("k2", "ip-2")}, hold: "ip-2", want: "ip-1"},
 		"some other ready pod":        {pods: []*corev1.Pod{replica("k1", "ip-1"), replica("k2", "ip-2", func(p *corev1.Pod) { p.OwnerReferences[0].UID = "rs-2" })}, want: "ip-1"},
 		"of another namespace":        {pods: []*corev1.Pod{replica("k1", "ip-1"), replica("k2", "ip-2", func(p *corev1.Pod) { p.Namespace = "other" })}, want: "ip-1"},
-		"nobody would replace it":     {pods: []*corev1.Pod{replica("k1", "ip-1", func(p *corev1.Pod) { p.OwnerReferences = nil }), replica("k2", "ip-2")}, want: "ip-1"},
+		"it would not be replaced":    {pods: []*corev1.Pod{replica("k1", "ip-1", func(p *corev1.Pod) { p.OwnerReferences = nil }), replica("k2", "ip-2")}, want: "ip-1"},
 		"runs on a node of others":    {pods: []*corev1.Pod{replica("k1", "ip-3")}},
 		"is no pod that is known":     {pods: []*corev1.Pod{replica("k2", "ip-1")}},
 	} {

@@ -19,13 +19,13 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// alwaysSay asks stores that were told the same for a text, so often that the order in which they range over
+// alwaysSay gets a text from stores with the same contents, so often that the order in which they range over
 // their maps would show in it.
 func alwaysSay(t *testing.T, want string, ask func() string) {
 	t.Helper()
 	for range 50 {
 		if got := ask(); got != want {
-			t.Fatalf("a store that was told the same says\n%s\nwant\n%s", got, want)
+			t.Fatalf("a store with the same contents says\n%s\nwant\n%s", got, want)
 		}
 	}
 }

@@ -42,7 +42,7 @@ func TestRebootsCountForADay(t *testing.T) {
 		t.Errorf("%d reboots, want 2", n)
 	}
 	if _, kept := s.reboots["another"]; kept {
-		t.Error("a claim that is long gone is remembered")
+		t.Error("a claim that is long gone is kept")
 	}
 	at = at.Add(48 * time.Hour)
 	if n := count(); n != 0 {

@@ -122,7 +122,7 @@ func (m *market) written(t *rapid.T) {
 	}
 }
 
-// ended ends a command: its nodes are told to go, or its replacements are gone and the nodes stay.
+// ended ends a command: its nodes are requested to terminate, or its replacements are gone and the nodes stay.
 func (m *market) ended(t *rapid.T) {
 	w := pick(t, m.commands)
 	delete(m.commands, w.id)

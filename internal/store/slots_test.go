@@ -50,12 +50,12 @@ func TestFM_F08_SlotsOfClaimsInFlight(t *testing.T) {
 		types map[string][]catalog.InstanceType
 		want  left
 	}{
-		"nobody asks": {do: func(*Store) {}, want: left{"cr-1": 1, "cr-2": 2}},
+		"no claim requests it": {do: func(*Store) {}, want: left{"cr-1": 1, "cr-2": 2}},
 		"ordered, not launched": {
 			do:   func(s *Store) { s.feedObject(pinned("c", "", "cr-1"), false) },
 			want: left{"cr-1": 0, "cr-2": 2},
 		},
-		"created, before the watch tells of it": {
+		"created, before the watch reports it": {
 			do:   func(s *Store) { s.RecordCreatedClaim(pinned("c", "", "cr-1"), nil) },
 			want: left{"cr-1": 0, "cr-2": 2},
 		},
@@ -70,7 +70,7 @@ func TestFM_F08_SlotsOfClaimsInFlight(t *testing.T) {
 			},
 			want: left{"cr-1": 0, "cr-2": 2},
 		},
-		"told to go, but it may be launched all the same": {
+		"requested to terminate, but it may be launched all the same": {
 			do: func(s *Store) {
 				c := pinned("c", "", "cr-1")
 				c.DeletionTimestamp = new(metav1.NewTime(now()))
@@ -252,7 +252,7 @@ func TestTrust_A13_OneSlotForTwoLoops(t *testing.T) {
 		types  map[string][]catalog.InstanceType // of a later look
 		want   []int                             // nodes that are refused
 	}{
-		"nobody else":           {nodes: []solve.NewNode{mine}},
+		"no other caller":       {nodes: []solve.NewNode{mine}},
 		"it is being written":   {others: func(s *Store) { s.Reserve([]solve.NewNode{reservedNode("other", "cr-1")}, nil, 0) }, nodes: []solve.NewNode{mine}, want: []int{0}},
 		"of a static pool":      {others: func(s *Store) { s.Reserve([]solve.NewNode{template}, nil, 0) }, nodes: []solve.NewNode{mine}, want: []int{0}},
 		"it was written":        {others: func(s *Store) { s.RecordCreatedClaim(pinned("c", "", "cr-1"), nil) }, nodes: []solve.NewNode{mine}, want: []int{0}},

@@ -228,8 +228,8 @@ func plain(v View) map[string]any {
 	return map[string]any{"nodes": nodes, "pods": pods(v.Pods), "pools": pools, "pending": v.Pending}
 }
 
-// G8, FM D04: a claim that was just created is there for the next plan, before any watch tells of it,
-// and is forgotten if none ever does (FM D10).
+// G8, FM D04: a claim that was just created is there for the next plan, before any watch reports it,
+// and is dropped if none ever does (FM D10).
 func TestFM_D04_CreatedClaimsCountAtOnce(t *testing.T) {
 	t.Parallel()
 	at := now()
@@ -295,7 +295,7 @@ func TestWake(t *testing.T) {
 		s.feedObject(obj, false)
 	}
 	if diff := cmp.Diff([]types.UID{pending.UID, tainted.UID}, woken); diff != "" {
-		t.Errorf("who asked for a plan (-want +got):\n%s", diff)
+		t.Errorf("who requested a plan (-want +got):\n%s", diff)
 	}
 	if got := s.Waiting(); got != 2 {
 		t.Errorf("Waiting() = %d, want the pod and the node with a pod on it", got)
@@ -460,7 +460,7 @@ func TestPlannedNodes(t *testing.T) {
 				t.Errorf("promised = %v, want %v", got, tc.want)
 			}
 			if len(s.plannedClaims) != len(tc.want) {
-				t.Errorf("%d promises are remembered, want %d", len(s.plannedClaims), len(tc.want))
+				t.Errorf("%d promises are kept, want %d", len(s.plannedClaims), len(tc.want))
 			}
 		})
 	}

@@ -36,7 +36,7 @@ func TestFM_D13_HeartbeatsChangeNothing(t *testing.T) {
 		s.feedObject(beat, false)
 	}
 	if woken > 0 {
-		t.Errorf("%d plans were asked for by heartbeats", woken)
+		t.Errorf("%d plans were requested by heartbeats", woken)
 	}
 	if !place.valid || s.places[s.placeKeys["ip-1"]] != place {
 		t.Error("a heartbeat has the node read again")
@@ -106,7 +106,7 @@ func TestFM_A13_PodsWaitForAlteredClaims(t *testing.T) {
 	s.feedObject(nodeObject("ip-1", "aws:///a/i-1", true), false)
 	waits("the node is up", 0)
 	if view := s.Disruption(testTypes()); len(view.Nodes) != 1 || !view.Nodes[0].Nominated {
-		t.Errorf("nodes %+v, want one that is spoken for: it would be bought again", view.Nodes)
+		t.Errorf("nodes %+v, want one that is reserved: it would be launched again", view.Nodes)
 	}
 	s.feedObject(podObject("w2", ""), false)
 	waits("another pod", 1)
@@ -137,6 +137,6 @@ func TestFM_A13_AlteredClaimGoes(t *testing.T) {
 	}
 	s.feedObject(going, true)
 	if pods := s.Snapshot(testTypes()).Pods; len(pods) != 1 || len(s.altered) > 0 {
-		t.Errorf("%d pods to place after the claim, want one; remembered %v", len(pods), s.altered)
+		t.Errorf("%d pods to place after the claim, want one; kept %v", len(pods), s.altered)
 	}
 }

@@ -111,7 +111,7 @@ func feedAll(s *Store, objects func(string, ...func(*corev1.PersistentVolumeClai
 }
 
 // A node that a pod is about to be bound to is not disrupted, except to repair it, whichever component nominated the pod
-// may have forgotten it.
+// may have dropped it.
 func TestTrust_A06_NodesOfSuchPodsStay(t *testing.T) {
 	t.Parallel()
 	s := New(testOptions())

@@ -2,7 +2,7 @@
 // demand: slow, refused, cut off, by verb and resource. What no fault names passes through, watches
 // included.
 //
-// It also says what was asked: Watch shows every request, and Once calls a function right before or
+// It also says what was requested: Watch shows every request, and Once calls a function right before or
 // after a certain one, so that a test can kill the client between two steps.
 //
 // It speaks plain HTTP on loopback and brings its own credentials, so any client that reaches it acts as the

@@ -145,7 +145,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // dropTriggeredResponse takes a request that sets off a trigger and resets the connection, after the API server did it or
-// before. What the API server refused is answered: the step that the trigger waits for was not done.
+// before. What the API server refused is returned: the step that the trigger waits for was not done.
 func (p *Proxy) dropTriggeredResponse(w http.ResponseWriter, r *http.Request, req Request, t *trigger) {
 	if t.Moment == BeforeAnswer {
 		kept := &lost{header: http.Header{}}
@@ -204,7 +204,7 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// writeAPIError answers like the API server, so that clients see a status they understand.
+// writeAPIError responds like the API server, so that clients see a status they understand.
 func writeAPIError(w http.ResponseWriter, code int, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)

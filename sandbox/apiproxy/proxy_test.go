@@ -147,7 +147,7 @@ func TestLatencyEndsWithTheClient(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{}); err == nil {
-		t.Error("a request that should wait for an hour was answered")
+		t.Error("a request that should wait for an hour was served")
 	}
 }
 

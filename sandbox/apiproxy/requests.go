@@ -22,7 +22,7 @@ type Request struct {
 	Name      string // empty for lists, and for creations that the server names
 	Client    string // the user agent
 	Body      []byte // of writes
-	Status    int    // of the answer; 0 while there is none
+	Status    int    // of the response; 0 while there is none
 }
 
 // Writes says whether the request changes something.
@@ -73,7 +73,7 @@ const (
 	BeforeRequest Moment = iota
 	// BeforeAnswer is when the API server has done it and the client does not know, and never will.
 	BeforeAnswer
-	// AfterAnswer is when the client has its answer.
+	// AfterAnswer is when the client has its response.
 	AfterAnswer
 )
 
@@ -116,7 +116,7 @@ func (p *Proxy) Once(t Trigger) (fired <-chan struct{}, cancel func()) {
 	}
 }
 
-// Watch has a function called with every request after it was answered; for a watch, when it ends. Stop
+// Watch has a function called with every request after its response; for a watch, when it ends. Stop
 // ends that. The function may not block.
 func (p *Proxy) Watch(see func(Request)) (stop func()) {
 	w := &p.watchers
@@ -179,7 +179,7 @@ func (t *trigger) run(r Request) {
 	t.Run(r)
 }
 
-// answer notes the status of an answer on its way to the client.
+// answer notes the status of a response on its way to the client.
 type answer struct {
 	http.ResponseWriter
 
@@ -201,7 +201,7 @@ func (a *answer) Write(b []byte) (int, error) {
 // Unwrap lets the reverse proxy find Flush.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// lost is an answer that is kept back.
+// lost is a response that is kept back.
 type lost struct {
 	header http.Header
 	status int

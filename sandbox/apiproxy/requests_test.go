@@ -16,16 +16,16 @@ func config(name, text string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"text": text}}
 }
 
-// What is done when a trigger fires, and what the client is told.
+// What is done when a trigger fires, and what the client gets.
 func TestTriggersFireBetweenSteps(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		moment             apiproxy.Moment
 		wantMade, wantTold bool
 	}{
-		"before the request: nothing is done": {apiproxy.BeforeRequest, false, false},
-		"before the answer: done, not told":   {apiproxy.BeforeAnswer, true, false},
-		"after the answer: done and told":     {apiproxy.AfterAnswer, true, true},
+		"before the request: nothing is done":     {apiproxy.BeforeRequest, false, false},
+		"before the response: done, not reported": {apiproxy.BeforeAnswer, true, false},
+		"after the response: done and reported":   {apiproxy.AfterAnswer, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -69,7 +69,7 @@ func TestTriggersWaitForSuccess(t *testing.T) {
 	})
 	defer cancel()
 	if _, err := maps.Create(t.Context(), config("taken", ""), metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
-		t.Errorf("told %v, want that it exists", err)
+		t.Errorf("reported %v, want that it exists", err)
 	}
 	select {
 	case <-fired:
@@ -77,7 +77,7 @@ func TestTriggersWaitForSuccess(t *testing.T) {
 	default:
 	}
 	if _, err := maps.Create(t.Context(), config("free", ""), metav1.CreateOptions{}); err == nil {
-		t.Error("told of the step that set it off")
+		t.Error("got the step that set it off")
 	}
 	<-fired
 }
@@ -110,8 +110,8 @@ func TestTriggersCountAndCancel(t *testing.T) {
 func TestWatchShowsRequests(t *testing.T) {
 	t.Parallel()
 	proxy, client := newProxiedClient(t)
-	told := make(chan apiproxy.Request, 10)
-	stop := proxy.Watch(func(r apiproxy.Request) { told <- r })
+	reported := make(chan apiproxy.Request, 10)
+	stop := proxy.Watch(func(r apiproxy.Request) { reported <- r })
 	maps := client.CoreV1().ConfigMaps("default")
 	if _, err := maps.Create(t.Context(), config("shown", "hello"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -119,17 +119,17 @@ func TestWatchShowsRequests(t *testing.T) {
 	if err := maps.Delete(t.Context(), "shown", metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions("another")}); !apierrors.IsConflict(err) {
 		t.Errorf("deleted another object: %v", err)
 	}
-	if r := <-told; r.Verb != "create" || r.Status != http.StatusCreated || !bytes.Contains(r.Body, []byte("hello")) || !r.Writes() {
+	if r := <-reported; r.Verb != "create" || r.Status != http.StatusCreated || !bytes.Contains(r.Body, []byte("hello")) || !r.Writes() {
 		t.Errorf("creation seen as %+v", r)
 	}
-	if r := <-told; r.Verb != "delete" || r.Name != "shown" || r.Status != http.StatusConflict || !bytes.Contains(r.Body, []byte("another")) {
+	if r := <-reported; r.Verb != "delete" || r.Name != "shown" || r.Status != http.StatusConflict || !bytes.Contains(r.Body, []byte("another")) {
 		t.Errorf("deletion seen as %+v", r)
 	}
 	stop()
 	if _, err := maps.List(t.Context(), metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if len(told) > 0 {
-		t.Errorf("saw %+v after the end", <-told)
+	if len(reported) > 0 {
+		t.Errorf("saw %+v after the end", <-reported)
 	}
 }

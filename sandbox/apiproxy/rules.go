@@ -18,9 +18,9 @@ type Fault struct {
 	Name     string        `json:"name,omitempty"`     // of the object
 	Count    int           `json:"count,omitempty"`    // how many requests; 0 means all until it is removed
 	Latency  time.Duration `json:"latency,omitempty"`  // wait before the request is passed on
-	Status   int           `json:"status,omitempty"`   // answer with this HTTP status instead of passing on
+	Status   int           `json:"status,omitempty"`   // respond with this HTTP status instead of passing on
 	Drop     bool          `json:"drop,omitempty"`     // reset the connection instead of passing on
-	// CutAfter ends a watch, or any other answer, after this long in the middle of the stream.
+	// CutAfter ends a watch, or any other response, after this long in the middle of the stream.
 	CutAfter time.Duration `json:"cutAfter,omitempty"`
 }
 

@@ -64,7 +64,7 @@ func (e *Emulator) ec2Access(c *call, plain access) []access {
 			list = append(list, e.onTemplate(c, plain, config.Sub("LaunchTemplateSpecification")))
 		}
 		return list
-	case "RunInstances": // the launch asks again, when it knows what it needs
+	case "RunInstances": // the launch is checked again, when it knows what it needs
 		plain.resource, plain.unsure = "", []string{""}
 	}
 	return []access{plain}
@@ -125,7 +125,7 @@ func (e *Emulator) accessToCreate(c *call, plain access, kind string, tags map[s
 	return []access{plain, tagging}
 }
 
-// requestedTags merges what forms ask a kind of resource to be tagged with. Whether that is allowed at all
+// requestedTags merges the tags that forms request for a kind of resource. Whether that is allowed at all
 // is checked elsewhere.
 func requestedTags(kind string, forms ...wire.Form) map[string]string {
 	tags := map[string]string{}

@@ -14,7 +14,7 @@ const (
 	BeforeCall Moment = iota
 	// BeforeAnswer is when all is done and the client does not know, and never will.
 	BeforeAnswer
-	// AfterAnswer is when the client has its answer.
+	// AfterAnswer is when the client has its response.
 	AfterAnswer
 )
 
@@ -81,7 +81,7 @@ func (e *Emulator) Once(t Trigger) (fired <-chan struct{}, cancel func()) {
 	}
 }
 
-// Watch has a function called with every call after it was done, before it is answered. Stop ends that.
+// Watch has a function called with every call after it was done, before its response. Stop ends that.
 // The function may not block.
 func (e *Emulator) Watch(see func(Call)) (stop func()) {
 	e.mu.Lock()
@@ -106,7 +106,7 @@ func (e *Emulator) stopBefore(c *Call) *alarm {
 	return e.alarms.takeMatchingAlarm(c, func(m Moment) bool { return m == BeforeCall })
 }
 
-// fireAlarm tells of a call that was done, and returns the alarm that it sets off, if there is one.
+// fireAlarm reports a call that was done, and returns the alarm that it sets off, if there is one.
 func (e *Emulator) fireAlarm(c Call) *alarm {
 	e.mu.Lock()
 	see := make([]func(Call), 0, len(e.alarms.watching))

@@ -16,16 +16,16 @@ func createProfile(t *testing.T, c *cloud, name string) error {
 	return err
 }
 
-// What is done when a trigger fires, and what the client is told.
+// What is done when a trigger fires, and what the client gets.
 func TestTriggersFireBetweenSteps(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		moment             Moment
 		wantMade, wantTold bool
 	}{
-		"before the call: nothing is done":  {BeforeCall, false, false},
-		"before the answer: done, not told": {BeforeAnswer, true, false},
-		"after the answer: done and told":   {AfterAnswer, true, true},
+		"before the call: nothing is done":        {BeforeCall, false, false},
+		"before the response: done, not reported": {BeforeAnswer, true, false},
+		"after the response: done and reported":   {AfterAnswer, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -79,25 +79,25 @@ func TestTriggersWaitForSuccessAndCount(t *testing.T) {
 func TestWatchShowsCalls(t *testing.T) {
 	t.Parallel()
 	c := startCloud(t)
-	told := make(chan Call, 10)
-	stop := c.Watch(func(call Call) { told <- call })
+	reported := make(chan Call, 10)
+	stop := c.Watch(func(call Call) { reported <- call })
 	if err := createProfile(t, c, "one"); err != nil {
 		t.Fatal(err)
 	}
 	if err := createProfile(t, c, "one"); err == nil {
 		t.Fatal("made twice")
 	}
-	if call := <-told; call.Action != "CreateInstanceProfile" || !call.Done || call.Code != "" || call.Key != "AKIDTEST" {
+	if call := <-reported; call.Action != "CreateInstanceProfile" || !call.Done || call.Code != "" || call.Key != "AKIDTEST" {
 		t.Errorf("first call seen as %+v", call)
 	}
-	if call := <-told; call.Code != "EntityAlreadyExists" {
+	if call := <-reported; call.Code != "EntityAlreadyExists" {
 		t.Errorf("second call seen as %+v", call)
 	}
 	stop()
 	if err := createProfile(t, c, "two"); err != nil {
 		t.Fatal(err)
 	}
-	if len(told) > 0 {
-		t.Errorf("saw %+v after the end", <-told)
+	if len(reported) > 0 {
+		t.Errorf("saw %+v after the end", <-reported)
 	}
 }

@@ -146,7 +146,7 @@ func (e *Emulator) checkPermissions(c *call, wanted ...access) error {
 	return nil
 }
 
-// isAlwaysAllowed are the actions that no policy is requested: who one is may always be asked, and who may use a web
+// isAlwaysAllowed are the actions that no policy is requested: the identity of the caller may always be queried, and who may use a web
 // identity is in the trust of the role.
 func isAlwaysAllowed(action string) bool {
 	return slices.Contains([]string{"sts:GetCallerIdentity", webIdentityAction}, action)

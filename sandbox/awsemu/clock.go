@@ -55,7 +55,7 @@ func (c *Clock) Speed() float64 {
 }
 
 // Until returns a channel that is closed when the emulated time comes, or when the clock was changed
-// and should be asked again. A caller that stops waiting calls stop.
+// and should be called again. A caller that stops waiting calls stop.
 func (c *Clock) Until(t time.Time) (reached <-chan struct{}, stop func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,7 +67,7 @@ func (c *Clock) Until(t time.Time) (reached <-chan struct{}, stop func()) {
 	if left := t.Sub(c.currentTime()); left <= 0 {
 		finish()
 	} else if c.speed > 0 {
-		// Woken early, the caller asks again; so far away that the sum would overflow, the caller does not wait.
+		// Woken early, the caller calls again; so far away that the sum would overflow, the caller does not wait.
 		wait := min(float64(left)/c.speed, float64(maxWait))
 		timer = time.AfterFunc(time.Duration(wait)+time.Millisecond, finish)
 	}

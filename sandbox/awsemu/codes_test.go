@@ -215,8 +215,8 @@ func TestRealisticThrottling(t *testing.T) {
 	}
 	env.callControlAPI(http.MethodPut, "throttle", `{"profile":"off"}`)
 	check(t, errorOf(client.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{})))
-	if status, answer := env.tryControl(http.MethodPut, "throttle", `{"profile":"harsh"}`); status != http.StatusBadRequest || !strings.Contains(answer, "want off or realistic") {
-		t.Errorf("an unknown profile: %d %s", status, answer)
+	if status, response := env.tryControl(http.MethodPut, "throttle", `{"profile":"harsh"}`); status != http.StatusBadRequest || !strings.Contains(response, "want off or realistic") {
+		t.Errorf("an unknown profile: %d %s", status, response)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 // controlPrefix is where the emulator itself is steered; no service of AWS has such paths.
 const controlPrefix = "/_dovetail/"
 
-// control answers one path of the control API, by method. It runs with the emulator locked and the
+// control serves one path of the control API, by method. It runs with the emulator locked and the
 // lifecycles up to date. The rest is what follows the path after a slash.
 type control map[string]func(r *controlRequest) (any, error)
 
@@ -68,7 +68,7 @@ func (e *Emulator) serveControl(w http.ResponseWriter, r *http.Request, path str
 	_, _ = w.Write(append(text, '\n')) // the client is gone; nothing to do about it
 }
 
-// runControl runs a control and renders its answer before anybody can change what it shows.
+// runControl runs a control and renders its response before anybody can change what it shows.
 func (e *Emulator) runControl(run func(*controlRequest) (any, error), r *controlRequest, changes bool) ([]byte, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

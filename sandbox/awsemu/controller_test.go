@@ -287,11 +287,11 @@ func TestPoliciesOfTheControllerRefuse(t *testing.T) {
 	}{
 		"a fourth tag key":               {func() error { return tag(id, "team", "a") }, "UnauthorizedOperation", "aws:TagKeys"},
 		"another cluster's name":         {func() error { return tag(id, "eks:eks-cluster-name", "other") }, "UnauthorizedOperation", "eks:eks-cluster-name"},
-		"a tag on somebody else's":       {func() error { return tag(foreign, "Name", "a") }, "UnauthorizedOperation", "aws:ResourceTag/kubernetes.io/cluster/sandbox"},
+		"a tag on a foreign one":         {func() error { return tag(foreign, "Name", "a") }, "UnauthorizedOperation", "aws:ResourceTag/kubernetes.io/cluster/sandbox"},
 		"a tag on a subnet":              {func() error { return tag(subnet("a"), "Name", "a") }, "UnauthorizedOperation", "ec2:CreateTags on resource"},
 		"a tag on what is not there":     {func() error { return tag("i-00000000000000000", "Name", "a") }, "InvalidInstanceID.NotFound", ""},
 		"a bad tag on what is not there": {func() error { return tag("i-00000000000000000", "team", "a") }, "UnauthorizedOperation", "aws:TagKeys"},
-		"to terminate somebody else's": {func() error {
+		"to terminate a foreign one": {func() error {
 			return errorOf(env.ec2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{id, foreign}}))
 		}, "UnauthorizedOperation", foreign},
 		"to terminate what is not there": {func() error {
@@ -383,7 +383,7 @@ func TestDenialsSurviveASnapshot(t *testing.T) {
 	}
 }
 
-// errorOf drops the answer of a call.
+// errorOf drops the response of a call.
 func errorOf[T any](_ T, err error) error { return err }
 
 // fleetInputOf requests one on-demand instance of a template.

@@ -32,7 +32,7 @@ func (e *Emulator) registerPodCredentials() {
 	e.registerMutating(wire.EKSAuth, "AssumeRoleForPodIdentity", e.assumeRoleForPodIdentity)
 }
 
-// serveCredentials answers as the agent of pod identity does, which queries EKS on behalf of the pod that shows its token.
+// serveCredentials responds as the agent of pod identity does, which queries EKS on behalf of the pod that shows its token.
 func (e *Emulator) serveCredentials(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet {
 		refuseCredentials(w, &wire.Error{Code: "MethodNotAllowed", Message: "credentials are read with GET", Status: http.StatusMethodNotAllowed})

@@ -8,7 +8,7 @@ import (
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu/policy"
 )
 
-// Denial takes a right away from callers, over what their policies say: for tests of what users are told. Every member
+// Denial takes a right away from callers, over what their policies say: for tests of the messages that users get. Every member
 // that is set must match.
 type Denial struct {
 	Key        string            `json:"key,omitempty"`  // access key id; empty matches every caller

@@ -23,7 +23,7 @@ type market struct {
 	OnDemand string
 }
 
-// describeMarket asks every service that knows instance types.
+// describeMarket queries every service that knows instance types.
 func (l *ec2Env) describeMarket(name string) market {
 	l.Helper()
 	var m market
@@ -67,7 +67,7 @@ func TestCatalogueChangesWhileItRuns(t *testing.T) {
 	}
 	id := env.launch(types.DefaultTargetCapacityTypeOnDemand, "x9.large/a")
 	if got := fleetSummary(env.createFleet(fleetInput(types.DefaultTargetCapacityTypeOnDemand, 1, "x9.large/c"))); !slices.Equal(got, []string{"Unsupported x9.large/c"}) {
-		t.Errorf("in a zone that does not sell it: %v", got)
+		t.Errorf("in a zone that does not offer it: %v", got)
 	}
 
 	env.callControlAPI(http.MethodPost, "catalogue", `{"name":"m5.large","zones":"eu-west-1b","memoryMiB":4096}`)
@@ -81,7 +81,7 @@ func TestCatalogueChangesWhileItRuns(t *testing.T) {
 		t.Errorf("a retired type: %+v", got)
 	}
 	if _, err := env.ec2.DescribeInstanceTypes(t.Context(), &ec2.DescribeInstanceTypesInput{InstanceTypes: []types.InstanceType{"x9.large"}}); apiCode(err) != "InvalidInstanceType" {
-		t.Errorf("asked for a retired type: %v", err)
+		t.Errorf("requested a retired type: %v", err)
 	}
 	env.advanceClock(time.Minute)
 	env.wantState(id, types.InstanceStateNameRunning) // and goes on
@@ -140,8 +140,8 @@ func TestCatalogueLikeAnotherAndSnapshots(t *testing.T) {
 		`{"name":"m5.large","arch":["i386"]}`:                      "want x86_64 or arm64",
 		`{"name":"x.y","vcpu":1,"memoryMiB":1,"onDemandPrice":-1}`: "is negative",
 	} {
-		if status, answer := env.tryControl(http.MethodPost, "catalogue", body); status != http.StatusBadRequest || !strings.Contains(answer, want) {
-			t.Errorf("POST %s: %d %s, want %q", body, status, answer, want)
+		if status, response := env.tryControl(http.MethodPost, "catalogue", body); status != http.StatusBadRequest || !strings.Contains(response, want) {
+			t.Errorf("POST %s: %d %s, want %q", body, status, response, want)
 		}
 	}
 }
@@ -178,7 +178,7 @@ func TestUsageClasses(t *testing.T) {
 		names = append(names, string(i.InstanceType))
 	}
 	if !slices.Contains(names, "p5.48xlarge") || slices.Contains(names, "m5.large") || slices.Contains(names, "trn1.2xlarge") {
-		t.Errorf("sold in blocks: %v", names)
+		t.Errorf("offered in blocks: %v", names)
 	}
 }
 

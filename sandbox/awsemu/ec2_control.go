@@ -261,7 +261,7 @@ func (e *Emulator) removeICE(r *controlRequest) (any, error) {
 	return nil, nil
 }
 
-// showInstances answers instances, instances/{id} and instances/{id}/userdata.
+// showInstances serves instances, instances/{id} and instances/{id}/userdata.
 func (e *Emulator) showInstances(r *controlRequest) (any, error) {
 	if r.rest == "" {
 		list := append([]*Instance{}, slices.Collect(maps.Values(e.ec2().Instances))...)

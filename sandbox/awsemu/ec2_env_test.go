@@ -26,7 +26,7 @@ import (
 // ec2Start is where the clock of every environment starts.
 var ec2Start = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// ec2Env is an emulator behind HTTP with a clock that only moves when told, and the real client.
+// ec2Env is an emulator behind HTTP with a clock that only moves on request, and the real client.
 type ec2Env struct {
 	*testing.T
 	emu    *Emulator
@@ -76,7 +76,7 @@ func (l *ec2Env) createProfile(name string) {
 	}
 }
 
-// callControlAPI calls the control API and returns the answer.
+// callControlAPI calls the control API and returns the response.
 func (l *ec2Env) callControlAPI(method, path, body string) string {
 	l.Helper()
 	status, answer := l.tryControl(method, path, body)

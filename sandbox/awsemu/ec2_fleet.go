@@ -54,7 +54,7 @@ type fleetOverride struct {
 	Priority string `xml:"priority,omitempty"`
 }
 
-// createFleet answers after the time that EC2 takes; what it did is done at once.
+// createFleet responds after the time that EC2 takes; what it did is done at once.
 func (e *Emulator) createFleet(c *call) (any, error) {
 	var answer *fleetAnswer
 	var wait Duration
@@ -171,7 +171,7 @@ type fleetRun struct {
 // check finds out which pools cannot be used at all.
 func (r *fleetRun) check(denied error) {
 	for n, p := range r.pools {
-		err := r.emu.resolve(r.call, p) // always: it completes what the answer repeats
+		err := r.emu.resolve(r.call, p) // always: it completes what the response repeats
 		if denied != nil {
 			err = denied
 		}

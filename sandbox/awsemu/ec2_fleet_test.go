@@ -64,7 +64,7 @@ func TestCreateFleetChoosesPools(t *testing.T) {
 			setup:  map[string]string{"ice": `{"capacityType":"on-demand","instanceType":"m5.large","zone":"eu-west-1a"}`},
 			market: onDemand, count: 1, offers: []string{"m5.large/a", "m5.large/b"}, want: []string{"m5.large/b=1", "InsufficientInstanceCapacity m5.large/a"},
 		},
-		"no capacity at all is an answer": {
+		"no capacity at all is a response": {
 			setup:  map[string]string{"ice": `{}`},
 			market: spot, count: 3, offers: []string{"m5.large/a", "m5.large/b"},
 			want: []string{"InsufficientInstanceCapacity m5.large/a", "InsufficientInstanceCapacity m5.large/b"},
@@ -131,12 +131,12 @@ func TestCreateFleetChoosesPools(t *testing.T) {
 	}
 }
 
-// checkFleetEchoes makes sure that the controller finds everything in the answer.
+// checkFleetEchoes makes sure that the controller finds everything in the response.
 func checkFleetEchoes(t *testing.T, out *ec2.CreateFleetOutput) {
 	t.Helper()
 	check := func(pool *types.LaunchTemplateAndOverridesResponse) {
 		if pool == nil || pool.LaunchTemplateSpecification == nil || pool.Overrides == nil {
-			t.Fatalf("the answer does not repeat the pool")
+			t.Fatalf("the response does not repeat the pool")
 		}
 		o, spec := pool.Overrides, pool.LaunchTemplateSpecification
 		if o.ImageId == nil || o.SubnetId == nil || o.AvailabilityZone == nil || *spec.LaunchTemplateName != "t" || !strings.HasPrefix(*spec.LaunchTemplateId, "lt-") || spec.Version == nil {
@@ -249,9 +249,9 @@ func TestCreateFleetRefusesTheWholeCall(t *testing.T) {
 			},
 			want: "InvalidLaunchTemplateId.VersionNotFound",
 		},
-		"no overrides":      {change: func(in *ec2.CreateFleetInput) { in.LaunchTemplateConfigs[0].Overrides = nil }, want: "InvalidParameter"},
-		"not instant":       {change: func(in *ec2.CreateFleetInput) { in.Type = types.FleetTypeMaintain }, want: "InvalidParameter"},
-		"no capacity asked": {change: func(in *ec2.CreateFleetInput) { in.TargetCapacitySpecification.TotalTargetCapacity = aws.Int32(0) }, want: "InvalidParameter"},
+		"no overrides":          {change: func(in *ec2.CreateFleetInput) { in.LaunchTemplateConfigs[0].Overrides = nil }, want: "InvalidParameter"},
+		"not instant":           {change: func(in *ec2.CreateFleetInput) { in.Type = types.FleetTypeMaintain }, want: "InvalidParameter"},
+		"no capacity requested": {change: func(in *ec2.CreateFleetInput) { in.TargetCapacitySpecification.TotalTargetCapacity = aws.Int32(0) }, want: "InvalidParameter"},
 		"too many overrides": {
 			change: func(in *ec2.CreateFleetInput) {
 				in.LaunchTemplateConfigs[0].Overrides = slices.Repeat(in.LaunchTemplateConfigs[0].Overrides, 301)
@@ -466,7 +466,7 @@ func TestFleetsAnswerAfterAWhile(t *testing.T) {
 	default:
 	}
 	if n := len(env.emu.Instances()); n != 1 {
-		t.Errorf("%d instances before the answer, want 1", n)
+		t.Errorf("%d instances before the response, want 1", n)
 	}
 	env.clock.Advance(time.Hour)
 	if err := <-done; err != nil {

@@ -32,7 +32,7 @@ func (s instanceSelector) matches(i *Instance) bool {
 	return is(s.NodePool, i.Tags["karpenter.sh/nodepool"]) && is(s.Type, i.Type) && is(s.Zone, i.Zone) && is(s.CapacityType, i.CapacityType)
 }
 
-// registerEC2Injections adds the controls that do something to instances. All answer with the ids.
+// registerEC2Injections adds the controls that do something to instances. All return the ids.
 func (e *Emulator) registerEC2Injections() {
 	for name, run := range map[string]func(*controlRequest, injection, *Instance) error{
 		"interrupt": e.injectInterruption,

@@ -116,7 +116,7 @@ func (e *Emulator) terminateInstances(c *call) (any, error) {
 	return changeStates(list, func(i *Instance) { e.terminate(c.now, i, userShutdown, userShutdown+": User initiated shutdown") }), nil
 }
 
-// changeStates does something to instances and answers with how their states changed.
+// changeStates does something to instances and returns how their states changed.
 func changeStates(list []*Instance, change func(*Instance)) stateChanges {
 	var answer stateChanges
 	for _, i := range list {

@@ -341,7 +341,7 @@ func TestViewsOfInstances(t *testing.T) {
 	select {
 	case <-changed:
 	default:
-		t.Errorf("nobody was told about the launch")
+		t.Errorf("no callback reported the launch")
 	}
 	env.clock.Advance(5 * time.Second)
 	views := env.emu.Instances()
@@ -383,7 +383,7 @@ func TestReboots(t *testing.T) {
 		select {
 		case <-changed:
 		default:
-			t.Error("nobody was told about the reboot")
+			t.Error("no callback reported the reboot")
 		}
 		return env.emu.Instances()[0].Rebooted
 	}
@@ -395,7 +395,7 @@ func TestReboots(t *testing.T) {
 		t.Errorf("rebooted at %s, want now", at)
 	}
 	if _, err := env.ec2.RebootInstances(t.Context(), &ec2.RebootInstancesInput{InstanceIds: []string{"i-00000000000000001"}}); apiCode(err) != "InvalidInstanceID.NotFound" {
-		t.Errorf("an instance that nobody knows: %v", err)
+		t.Errorf("an unknown instance: %v", err)
 	}
 }
 

@@ -13,7 +13,7 @@ func maxResultsWithIDs(ids string) error {
 	return wire.Errorf("InvalidParameterCombination", "The parameter %s cannot be used with the parameter maxResults", ids)
 }
 
-// isSelected reports whether an id was requested; nothing asked means all.
+// isSelected reports whether an id was requested; no id means all.
 func isSelected(asked []string, id string) bool { return len(asked) == 0 || slices.Contains(asked, id) }
 
 type subnetItem struct {

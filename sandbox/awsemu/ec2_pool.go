@@ -23,7 +23,7 @@ type launchPool struct {
 	data     wire.Form // of the template, with what the call changes
 	market   string    // spot, on-demand, capacity-block or reserved-capacity
 
-	instanceType, subnetID, imageID, zone, priority string // as asked, completed by resolve
+	instanceType, subnetID, imageID, zone, priority string // as requested, completed by resolve
 
 	info      catalogue.Type
 	subnet    *Subnet
@@ -116,7 +116,7 @@ func (e *Emulator) checkOffered(p *launchPool) error {
 	return nil
 }
 
-// resolveSubnet finds the subnet: as asked, of the template, or the first of the zone.
+// resolveSubnet finds the subnet: as requested, of the template, or the first of the zone.
 func (e *Emulator) resolveSubnet(p *launchPool) error {
 	if p.subnetID == "" {
 		p.subnetID = p.data.String("SubnetId")

@@ -27,7 +27,7 @@ func TestSameTokenSameAnswer(t *testing.T) {
 	env.advanceClock(23 * time.Hour)
 	second := env.createFleet(in)
 	if diff := cmp.Diff(fleetIDs(first), fleetIDs(second)); diff != "" || *first.FleetId != *second.FleetId {
-		t.Errorf("second answer (-first +second):\n%s", diff)
+		t.Errorf("second response (-first +second):\n%s", diff)
 	}
 	if n := len(env.emu.Instances()); n != 2 {
 		t.Errorf("%d instances, want 2", n)
@@ -40,7 +40,7 @@ func TestSameTokenSameAnswer(t *testing.T) {
 	env.callControlAPI(http.MethodDelete, "ice", "")
 	env.advanceClock(time.Hour)
 	if third := env.createFleet(in); slices.Equal(fleetIDs(first), fleetIDs(third)) {
-		t.Errorf("the token is remembered for more than a day")
+		t.Errorf("the token is kept for more than a day")
 	}
 
 	template := &ec2.CreateLaunchTemplateInput{LaunchTemplateName: aws.String("x"), LaunchTemplateData: &types.RequestLaunchTemplateData{ImageId: aws.String("ami-1")}, ClientToken: aws.String("lt")}
@@ -101,7 +101,7 @@ func TestStateSurvivesJSON(t *testing.T) {
 		t.Errorf("state changed (-before +after):\n%s", cmp.Diff(strings.Split(state, "\n"), strings.Split(again, "\n")))
 	}
 	if got := fleetIDs(env.createFleet(in)); !slices.Equal(got, ids) {
-		t.Errorf("the token was forgotten: %v, want %v", got, ids)
+		t.Errorf("the token was dropped: %v, want %v", got, ids)
 	}
 }
 

@@ -32,7 +32,7 @@ func (r *CapacityReservation) stateAt(now time.Time) string {
 	return r.State
 }
 
-// giveBack is told that an instance of the reservation ended.
+// giveBack records that an instance of the reservation ended.
 func (e *Emulator) giveBack(r *CapacityReservation) {
 	source := e.ec2().Reservations[r.Source]
 	if r.Reclaim == 0 || source == nil {
@@ -81,7 +81,7 @@ type reservationItem struct {
 	Tags          []tagItem       `xml:"tagSet>item"`
 }
 
-// allocationItem is what a reservation lends, and the answer to lending.
+// allocationItem is what a reservation lends, and the response to lending.
 type allocationItem struct {
 	ID               string `xml:"interruptibleCapacityReservationId,omitempty"`
 	Source           string `xml:"sourceCapacityReservationId,omitempty"`

@@ -136,7 +136,7 @@ func (e *Emulator) describeTemplateVersions(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	asked := c.Form.Strings("LaunchTemplateVersion")
+	requested := c.Form.Strings("LaunchTemplateVersion")
 	var list []*LaunchTemplate
 	if c.Form.Has("LaunchTemplateId") || c.Form.Has("LaunchTemplateName") {
 		t, err := e.templateOf(c, c.Form)
@@ -145,7 +145,7 @@ func (e *Emulator) describeTemplateVersions(c *call) (any, error) {
 		}
 		list = []*LaunchTemplate{t}
 	} else {
-		if !slices.Contains(asked, "$Latest") && !slices.Contains(asked, "$Default") {
+		if !slices.Contains(requested, "$Latest") && !slices.Contains(requested, "$Default") {
 			return nil, wire.Errorf("MissingParameter", "Without a launch template, the versions must be $Latest or $Default")
 		}
 		for _, t := range e.ec2().Templates {
@@ -154,8 +154,8 @@ func (e *Emulator) describeTemplateVersions(c *call) (any, error) {
 			}
 		}
 	}
-	if n := slices.IndexFunc(asked, func(version string) bool { return !oneVersion(version) }); n >= 0 && len(list) > 0 {
-		return nil, versionNotFound(asked[n], list[0])
+	if n := slices.IndexFunc(requested, func(version string) bool { return !oneVersion(version) }); n >= 0 && len(list) > 0 {
+		return nil, versionNotFound(requested[n], list[0])
 	}
 	if c.Form.Int("MinVersion", 1) > 1 || c.Form.Int("MaxVersion", 1) < 1 {
 		list = nil

@@ -27,11 +27,11 @@ func (e *Emulator) describeInstanceTypes(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	asked := c.Form.Strings("InstanceType")
-	if len(asked) > 0 && c.Form.Has("MaxResults") {
+	requested := c.Form.Strings("InstanceType")
+	if len(requested) > 0 && c.Form.Has("MaxResults") {
 		return nil, maxResultsWithIDs("instanceTypes")
 	}
-	for _, name := range asked {
+	for _, name := range requested {
 		if _, known := e.Catalogue().Type(name); !known {
 			return nil, wire.Errorf("InvalidInstanceType", "The following supplied instance types do not exist: [%s]", name)
 		}
@@ -39,7 +39,7 @@ func (e *Emulator) describeInstanceTypes(c *call) (any, error) {
 	var list []catalogue.Type
 	for _, name := range e.Catalogue().Names() {
 		t, known := e.Catalogue().Type(name)
-		if known && (len(asked) == 0 || slices.Contains(asked, name)) && filters.matchTags(nil, typeValues(t)) {
+		if known && (len(requested) == 0 || slices.Contains(requested, name)) && filters.matchTags(nil, typeValues(t)) {
 			list = append(list, t)
 		}
 	}
@@ -132,7 +132,7 @@ type spotPricesAnswer struct {
 	Next  string          `xml:"nextToken,omitempty"`
 }
 
-// describeSpotPrices answers with current prices only: no client here reads older ones.
+// describeSpotPrices returns current prices only: no client here reads older ones.
 func (e *Emulator) describeSpotPrices(c *call) (any, error) {
 	filters, err := untaggedFilters(c, "instance-type", "availability-zone", "product-description")
 	if err != nil {

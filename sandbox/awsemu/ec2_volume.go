@@ -69,14 +69,14 @@ func (e *Emulator) volumesOf(c *call, p *launchPool, i *Instance) {
 	for _, d := range p.image.blockDevices() {
 		list = append(list, &Volume{Device: d.Name, SizeGiB: d.SizeGiB, Type: d.Type, Delete: true, Snapshot: stableID("snap-", p.image.ID+d.Name)})
 	}
-	for _, asked := range p.data.List("BlockDeviceMapping") {
-		name, ebs := asked.String("DeviceName"), asked.Sub("Ebs")
+	for _, requested := range p.data.List("BlockDeviceMapping") {
+		name, ebs := requested.String("DeviceName"), requested.Sub("Ebs")
 		at := slices.IndexFunc(list, func(v *Volume) bool { return v.Device == name })
 		switch {
-		case asked.Has("NoDevice"):
+		case requested.Has("NoDevice"):
 			list = slices.DeleteFunc(list, func(v *Volume) bool { return v.Device == name })
 			continue
-		case !asked.Has("Ebs"):
+		case !requested.Has("Ebs"):
 			continue // a disk of the machine
 		case at < 0:
 			at = len(list)

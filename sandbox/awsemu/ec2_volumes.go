@@ -23,7 +23,7 @@ type volumeItem struct {
 	Tags        []tagItem        `xml:"tagSet>item"`
 }
 
-// attachmentItem is a volume at an instance, and the answer to attaching and detaching.
+// attachmentItem is a volume at an instance, and the response to attaching and detaching.
 type attachmentItem struct {
 	Volume   string `xml:"volumeId"`
 	Instance string `xml:"instanceId"`
@@ -91,11 +91,11 @@ func (e *Emulator) describeVolumes(c *call) (any, error) {
 		}
 	}
 	page, next, err := ec2Page(c, list, func(v *Volume) string { return v.ID }, 1000, 0)
-	answer := volumesAnswer{Next: next}
+	response := volumesAnswer{Next: next}
 	for _, v := range page {
-		answer.Items = append(answer.Items, volumeItemOf(v))
+		response.Items = append(response.Items, volumeItemOf(v))
 	}
-	return answer, err
+	return response, err
 }
 
 func (e *Emulator) createVolume(c *call) (any, error) {
@@ -183,7 +183,7 @@ func (e *Emulator) detachVolume(c *call) (any, error) {
 	if instance := c.Form.String("InstanceId"); v.Instance == "" || instance != "" && instance != v.Instance {
 		return nil, wire.Errorf("IncorrectState", "Volume '%s' is in the '%s' state.", v.ID, v.state())
 	}
-	answer := attachmentOf(v, "detached")
+	response := attachmentOf(v, "detached")
 	e.detach(v)
-	return answer, nil
+	return response, nil
 }

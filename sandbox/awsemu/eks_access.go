@@ -178,11 +178,11 @@ func (e *Emulator) listAccessEntries(c *call) (any, error) {
 		}
 	}
 	slices.Sort(principals)
-	answer := map[string]any{"accessEntries": principals}
+	response := map[string]any{"accessEntries": principals}
 	if len(principals) > most {
-		answer["accessEntries"], answer["nextToken"] = principals[:most], principals[most-1]
+		response["accessEntries"], response["nextToken"] = principals[:most], principals[most-1]
 	}
-	return answer, nil
+	return response, nil
 }
 
 // accessInput is the body of the calls that make or change an entry.

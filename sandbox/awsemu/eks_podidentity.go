@@ -42,7 +42,7 @@ func (e *Emulator) associationOf(cluster, namespace, account string) (id string,
 }
 
 // podAssociation finds the association of a service account. All clusters are on one API server, and the pods of each: that
-// of the fixture is asked first.
+// of the fixture is checked first.
 func (e *Emulator) podAssociation(namespace, account string) (id string, found bool) {
 	for _, cluster := range e.allClusters() {
 		if id, found := e.associationOf(cluster.Name, namespace, account); found {
@@ -140,7 +140,7 @@ func (e *Emulator) listAssociations(c *call) (any, error) {
 		most = n
 	}
 	list := []map[string]any{}
-	answer := map[string]any{}
+	response := map[string]any{}
 	for _, id := range slices.Sorted(maps.Keys(e.eksState().Associations)) {
 		a := e.eksState().Associations[id]
 		if a.Cluster != cluster || id <= c.Query.Get("nextToken") ||
@@ -148,13 +148,13 @@ func (e *Emulator) listAssociations(c *call) (any, error) {
 			continue
 		}
 		if len(list) == most {
-			answer["nextToken"] = list[most-1]["associationId"]
+			response["nextToken"] = list[most-1]["associationId"]
 			break
 		}
 		list = append(list, e.associationSummary(id, a))
 	}
-	answer["associations"] = list
-	return answer, nil
+	response["associations"] = list
+	return response, nil
 }
 
 // associationInput is the body of the calls that make or change an association.

@@ -17,7 +17,7 @@ type User struct {
 	Groups []string
 }
 
-// ReviewToken tells who shows a token, as EKS does: the token is a signed question to STS, and the access entries of the
+// ReviewToken says who shows a token, as EKS does: the token is a signed question to STS, and the access entries of the
 // clusters decide which users they admit. A user with a key of the account created its clusters, and may do everything there.
 func (e *Emulator) ReviewToken(token string) (User, error) {
 	encoded, ours := strings.CutPrefix(token, clusterTokenPrefix)

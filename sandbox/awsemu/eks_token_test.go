@@ -18,7 +18,7 @@ func TestReviewToken(t *testing.T) {
 	got, err := c.ReviewToken(token)
 	check(t, err)
 	if len(got.Groups) != 1 || got.Groups[0] != "system:masters" {
-		t.Errorf("whoever made the cluster is %+v", got)
+		t.Errorf("the creator of the cluster is %+v", got)
 	}
 
 	c.mu.Lock()

@@ -23,8 +23,8 @@ import (
 // Options of an emulator.
 type Options struct {
 	Clock   *Clock
-	Speed   float64 // how much faster than in AWS machines start and end, launches answer and notices run out; 0 means 1
-	Seed    uint64  // of ids and of everything that varies; the same calls give the same answers
+	Speed   float64 // how much faster than in AWS machines start and end, launches return and notices run out; 0 means 1
+	Seed    uint64  // of ids and of everything that varies; the same calls get the same responses
 	Fixture Fixture
 }
 
@@ -145,7 +145,7 @@ func (e *Emulator) reset() {
 	e.notifyChange()
 }
 
-// linkCluster tells the emulated EKS where the cluster is now: address and certificates are new with
+// linkCluster sets in the emulated EKS where the cluster is now: address and certificates are new with
 // every start of a control plane, whatever a snapshot says.
 func (e *Emulator) linkCluster() {
 	cluster := &e.model.EKS.Cluster
@@ -177,7 +177,7 @@ func (e *Emulator) add(s wire.Service, action string, op operation) {
 	e.operations[s][action] = op
 }
 
-// ServeHTTP answers one call.
+// ServeHTTP serves one call.
 func (e *Emulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if path, ours := strings.CutPrefix(r.URL.Path, controlPrefix); ours {
 		e.serveControl(w, r, path)
@@ -268,7 +268,7 @@ func (e *Emulator) advanceModel(now time.Time) {
 	}
 }
 
-// notifyChange tells those who wait that the model changed. The emulator must be locked.
+// notifyChange notifies those who wait that the model changed. The emulator must be locked.
 func (e *Emulator) notifyChange() {
 	close(e.changed)
 	e.changed = make(chan struct{})

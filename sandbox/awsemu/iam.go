@@ -384,7 +384,7 @@ func (e *Emulator) listInstanceProfileTags(c *call) (any, error) {
 	return tagList(profile.Tags), nil
 }
 
-// tagList is the answer of the calls that list the tags of something.
+// tagList is the response of the calls that list the tags of something.
 func tagList(tags map[string]string) any {
 	return struct {
 		Tags        members[tagXML]

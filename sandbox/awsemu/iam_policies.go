@@ -91,7 +91,7 @@ func (e *Emulator) renderPolicy(arn string, p Policy) policyXML {
 	}
 }
 
-// policyWithTags is the answer of the calls that show one policy; lists leave the tags out.
+// policyWithTags is the response of the calls that show one policy; lists leave the tags out.
 func (e *Emulator) policyWithTags(arn string, p Policy) policyResult {
 	out := policyResult{Policy: e.renderPolicy(arn, p)}
 	out.Policy.Tags = new(renderTags(p.Tags))

@@ -75,18 +75,18 @@ func TestPolicyErrors(t *testing.T) {
 		code   string
 		status int
 	}{
-		"twice":            {create("There", anyPolicy), "EntityAlreadyExists", 409},
-		"no JSON":          {create("a", "{"), "MalformedPolicyDocument", 400},
-		"no statement":     {create("a", "{}"), "MalformedPolicyDocument", 400},
-		"no action":        {create("a", `{"Statement":[{"Effect":"Allow","Resource":"*"}]}`), "MalformedPolicyDocument", 400},
-		"a variable":       {create("a", `{"Statement":[{"Effect":"Allow","Action":"*","Resource":"arn:aws:iam::1:user/${aws:username}"}]}`), "MalformedPolicyDocument", 400},
-		"too long":         {create("a", strings.Replace(anyPolicy, `"*"`, `"iam:`+strings.Repeat("a", 6144)+`"`, 1)), "LimitExceeded", 409},
-		"no name":          {create("a b", anyPolicy), "ValidationError", 400},
-		"attach":           {errorOf(client.AttachRolePolicy(ctx, &iam.AttachRolePolicyInput{RoleName: role, PolicyArn: none})), "NoSuchEntity", 404},
-		"delete":           {errorOf(client.DeletePolicy(ctx, &iam.DeletePolicyInput{PolicyArn: none})), "NoSuchEntity", 404},
-		"version":          {errorOf(client.GetPolicyVersion(ctx, &iam.GetPolicyVersionInput{PolicyArn: aws.String("arn:aws:iam::111122223333:policy/there"), VersionId: aws.String("v2")})), "NoSuchEntity", 404},
-		"inline of nobody": {errorOf(client.PutRolePolicy(ctx, &iam.PutRolePolicyInput{RoleName: aws.String("none"), PolicyName: aws.String("p"), PolicyDocument: aws.String(anyPolicy)})), "NoSuchEntity", 404},
-		"inline, no JSON":  {errorOf(client.PutRolePolicy(ctx, &iam.PutRolePolicyInput{RoleName: role, PolicyName: aws.String("p"), PolicyDocument: aws.String("x")})), "MalformedPolicyDocument", 400},
+		"twice":                     {create("There", anyPolicy), "EntityAlreadyExists", 409},
+		"no JSON":                   {create("a", "{"), "MalformedPolicyDocument", 400},
+		"no statement":              {create("a", "{}"), "MalformedPolicyDocument", 400},
+		"no action":                 {create("a", `{"Statement":[{"Effect":"Allow","Resource":"*"}]}`), "MalformedPolicyDocument", 400},
+		"a variable":                {create("a", `{"Statement":[{"Effect":"Allow","Action":"*","Resource":"arn:aws:iam::1:user/${aws:username}"}]}`), "MalformedPolicyDocument", 400},
+		"too long":                  {create("a", strings.Replace(anyPolicy, `"*"`, `"iam:`+strings.Repeat("a", 6144)+`"`, 1)), "LimitExceeded", 409},
+		"no name":                   {create("a b", anyPolicy), "ValidationError", 400},
+		"attach":                    {errorOf(client.AttachRolePolicy(ctx, &iam.AttachRolePolicyInput{RoleName: role, PolicyArn: none})), "NoSuchEntity", 404},
+		"delete":                    {errorOf(client.DeletePolicy(ctx, &iam.DeletePolicyInput{PolicyArn: none})), "NoSuchEntity", 404},
+		"version":                   {errorOf(client.GetPolicyVersion(ctx, &iam.GetPolicyVersionInput{PolicyArn: aws.String("arn:aws:iam::111122223333:policy/there"), VersionId: aws.String("v2")})), "NoSuchEntity", 404},
+		"inline of an unknown role": {errorOf(client.PutRolePolicy(ctx, &iam.PutRolePolicyInput{RoleName: aws.String("none"), PolicyName: aws.String("p"), PolicyDocument: aws.String(anyPolicy)})), "NoSuchEntity", 404},
+		"inline, no JSON":           {errorOf(client.PutRolePolicy(ctx, &iam.PutRolePolicyInput{RoleName: role, PolicyName: aws.String("p"), PolicyDocument: aws.String("x")})), "MalformedPolicyDocument", 400},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

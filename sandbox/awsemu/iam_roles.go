@@ -75,7 +75,7 @@ func (e *Emulator) getRole(c *call) (any, error) {
 	return e.roleWithTags(role), nil
 }
 
-// roleWithTags is the answer of the calls that show one role; lists leave the tags out.
+// roleWithTags is the response of the calls that show one role; lists leave the tags out.
 func (e *Emulator) roleWithTags(r Role) roleResult {
 	out := roleResult{Role: e.renderRole(r)}
 	out.Role.Tags = new(renderTags(r.Tags))

@@ -183,8 +183,8 @@ func TestDenialsAreChecked(t *testing.T) {
 		`[{"action":"ec2:*","profile":"strict"}]`:                     `unknown field`,
 		`{"action":"*","effect":"Deny"}`:                              `cannot unmarshal object`,
 	} {
-		if status, answer := env.tryControl(http.MethodPut, "permissions", body); status != http.StatusBadRequest || !strings.Contains(answer, want) {
-			t.Errorf("PUT %s: %d %s, want %q", body, status, answer, want)
+		if status, response := env.tryControl(http.MethodPut, "permissions", body); status != http.StatusBadRequest || !strings.Contains(response, want) {
+			t.Errorf("PUT %s: %d %s, want %q", body, status, response, want)
 		}
 	}
 }

@@ -64,13 +64,13 @@ type Fault struct {
 	Action  string   `json:"action"`            // pattern such as ec2:CreateFleet
 	Text    string   `json:"text,omitempty"`    // that the call holds, such as the id of an instance; empty: any call
 	Count   int      `json:"count,omitempty"`   // how many calls; 0 means all until it is removed
-	Code    string   `json:"code,omitempty"`    // error to answer with instead of running the operation
+	Code    string   `json:"code,omitempty"`    // error to return instead of running the operation
 	Message string   `json:"message,omitempty"` // of the error
 	Status  int      `json:"status,omitempty"`  // of the error; 0 means the usual one
 	Latency Duration `json:"latency,omitempty"` // wall time to wait before anything happens
-	// Drop resets the connection: before the operation runs, or after it ran and before it answers.
+	// Drop resets the connection: before the operation runs, or after it ran and before its response.
 	Drop     string `json:"drop,omitempty"`
-	Truncate bool   `json:"truncate,omitempty"` // send half of the answer
+	Truncate bool   `json:"truncate,omitempty"` // send half of the response
 }
 
 // Ways to drop a connection.
@@ -116,7 +116,7 @@ func (e *Emulator) judgeCall(c *call) (fault, error) {
 	return fault{}, nil
 }
 
-// authorizeCall asks the policies of the caller. A pod that requests credentials has no identity yet.
+// authorizeCall checks the policies of the caller. A pod that requests credentials has no identity yet.
 func (e *Emulator) authorizeCall(c *call) error {
 	if c.Service == wire.EKSAuth || e.authorityOfKey(c.Key).isUnrestricted() {
 		return nil
@@ -170,7 +170,7 @@ func (f fault) applyBeforeCall(gone <-chan struct{}) error {
 	return nil
 }
 
-// send writes the answer, or a part of it, or nothing.
+// send writes the response, or a part of it, or nothing.
 func (f fault) send(w http.ResponseWriter, r wire.Response) {
 	if f.drop == DropAfter {
 		panic(http.ErrAbortHandler)

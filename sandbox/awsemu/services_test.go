@@ -52,7 +52,7 @@ func testFixture() Fixture {
 	}
 }
 
-// callControlAPI calls the control API and decodes the answer; it returns the status.
+// callControlAPI calls the control API and decodes the response; it returns the status.
 func (c *cloud) callControlAPI(t *testing.T, method, path, body string, into any) int {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, c.url+controlPrefix+path, strings.NewReader(body))

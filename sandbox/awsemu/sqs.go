@@ -334,7 +334,7 @@ func (e *Emulator) queuesControl() control {
 	}
 }
 
-// marshalLocked renders a value of the model while the emulator is locked; controls answer when it is not any
+// marshalLocked renders a value of the model while the emulator is locked; controls respond when it is not any
 // more.
 func marshalLocked(value any) (json.RawMessage, error) { return json.Marshal(value) }
 

@@ -63,7 +63,7 @@ type receivedMessage struct {
 	Attributes    map[string]string `json:",omitempty"`
 }
 
-// receiveMessage waits, by the wall clock, for as long as the client asks. It looks again when the
+// receiveMessage waits, by the wall clock, for as long as the client requests. It looks again when the
 // model changes, when the clock is set, and when a hidden message comes back.
 func (e *Emulator) receiveMessage(c *call) (any, error) {
 	var in receiveInput

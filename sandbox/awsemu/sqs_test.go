@@ -34,7 +34,7 @@ func startQueue(t *testing.T) *queueClient {
 	return &queueClient{cloud: c, Client: client, queue: out.QueueUrl}
 }
 
-// receive asks as the controller does.
+// receive sends the request of the controller.
 func (q *queueClient) receive(ctx context.Context, wait int32) ([]types.Message, error) {
 	out, err := q.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
 		QueueUrl: q.queue, MaxNumberOfMessages: 10, VisibilityTimeout: 20, WaitTimeSeconds: wait,

@@ -91,21 +91,21 @@ func (e *Emulator) parameterARN(name string) string {
 }
 
 // findParameter takes a name or an ARN, either with a version after a colon.
-func (e *Emulator) findParameter(asked string) (parameterOutput, error) {
-	name, selector := asked, ""
-	if _, resource, isARN := strings.Cut(asked, ":parameter/"); isARN && strings.HasPrefix(asked, "arn:") {
+func (e *Emulator) findParameter(requested string) (parameterOutput, error) {
+	name, selector := requested, ""
+	if _, resource, isARN := strings.Cut(requested, ":parameter/"); isARN && strings.HasPrefix(requested, "arn:") {
 		name = "/" + resource
 	}
 	if base, version, found := strings.Cut(name, ":"); found {
 		name, selector = base, ":"+version
 	}
 	p, found := e.ssmState().Parameters[name]
-	if !found && strings.HasPrefix(asked, "arn:") {
+	if !found && strings.HasPrefix(requested, "arn:") {
 		name = strings.TrimPrefix(name, "/") // names outside a hierarchy have no slash, their ARN does
 		p, found = e.ssmState().Parameters[name]
 	}
 	if !found {
-		return parameterOutput{}, wire.Errorf("ParameterNotFound", "Parameter %s not found.", asked)
+		return parameterOutput{}, wire.Errorf("ParameterNotFound", "Parameter %s not found.", requested)
 	}
 	if version, isVersion := strings.CutPrefix(selector, ":"); isVersion && version != strconv.Itoa(p.Version) {
 		return parameterOutput{}, wire.Errorf("ParameterVersionNotFound", "Systems Manager could not find version %s of %s.", version, name)

@@ -141,7 +141,7 @@ type assumption struct {
 	who     policy.Principal
 	context map[string][]string // what the conditions of a trust policy can request
 	token   serviceToken
-	refusal string // what a caller is told whom the role does not trust; whether there is such a role is not said
+	refusal string // the message to a caller whom the role does not trust; whether there is such a role is not said
 }
 
 // issueForRole gives out credentials of a role to whom it trusts.

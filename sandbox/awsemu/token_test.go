@@ -224,7 +224,7 @@ func TestS_122_PodIdentity(t *testing.T) {
 	}
 }
 
-// Credentials end: who does not ask again is refused, by the words of each service.
+// Credentials expire: a client that does not renew them is refused, by the words of each service.
 func TestSessionsEnd(t *testing.T) {
 	t.Parallel()
 	c := startCloud(t)
@@ -278,7 +278,7 @@ func (c *cloud) askAgent(ctx context.Context, t *testing.T, method, token string
 	res, err := c.cfg.HTTPClient.Do(req)
 	check(t, err)
 	defer func() { check(t, res.Body.Close()) }()
-	var answer struct{ Code string }
-	check(t, json.NewDecoder(res.Body).Decode(&answer))
-	return res.StatusCode, answer.Code
+	var response struct{ Code string }
+	check(t, json.NewDecoder(res.Body).Decode(&response))
+	return res.StatusCode, response.Code
 }

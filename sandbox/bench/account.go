@@ -174,8 +174,8 @@ func (a *account) makeRoom(ctx context.Context, n int) error {
 		return err
 	}
 	defer response.Body.Close()
-	if answer, err := io.ReadAll(response.Body); err != nil || response.StatusCode != http.StatusOK {
-		return errors.Join(err, errors.New("subnets: "+strconv.Itoa(response.StatusCode)+" "+string(answer)))
+	if body, err := io.ReadAll(response.Body); err != nil || response.StatusCode != http.StatusOK {
+		return errors.Join(err, errors.New("subnets: "+strconv.Itoa(response.StatusCode)+" "+string(body)))
 	}
 	return nil
 }

@@ -210,7 +210,7 @@ func (r *run) terminate(ctx context.Context) error {
 	return r.waitForCount(ctx, r.nodes, "nodes deleted", func(c count) (int, bool) { return r.Nodes - c.total, c.total == 0 })
 }
 
-// waitForCount waits on a watch and tells from time to time how far it is.
+// waitForCount waits on a watch and logs its progress from time to time.
 func (r *run) waitForCount(ctx context.Context, t *tally, what string, done func(count) (int, bool)) error {
 	ticker := time.NewTicker(progressInterval)
 	defer ticker.Stop()

@@ -30,7 +30,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Every change is counted and told.
+// Every change is counted and reported.
 func TestTally(t *testing.T) {
 	t.Parallel()
 	tally := &tally{objects: map[types.UID]bool{}, changed: make(chan struct{})}
@@ -54,7 +54,7 @@ func TestTally(t *testing.T) {
 		select {
 		case <-changed:
 		default:
-			t.Errorf("step %d: nobody was told", n)
+			t.Errorf("step %d: no callback", n)
 		}
 	}
 }

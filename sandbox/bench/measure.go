@@ -21,7 +21,7 @@ type Phase struct {
 	CPU      float64            `json:"cpuSeconds"`
 	PeakRSS  int64              `json:"peakRSSBytes"` // since the start of the process
 	Heap     int64              `json:"heapBytes"`    // in use at the end of the phase, garbage included
-	Requests int                `json:"apiRequests"`  // that the API server answered
+	Requests int                `json:"apiRequests"`  // that the API server served
 	AWSCalls int                `json:"awsCalls"`
 	Parts    map[string]float64 `json:"cpuSecondsByPart"` // from samples, scaled to CPU
 }
@@ -108,7 +108,7 @@ func heapInUse() int64 {
 	return int64(sample[0].Value.Uint64())
 }
 
-// apiRequests is how many requests the API server of this process answered.
+// apiRequests is how many requests the API server of this process served.
 func apiRequests() int {
 	families, err := legacyregistry.DefaultGatherer.Gather()
 	if err != nil {

@@ -12,7 +12,7 @@ func needAWS(t *testing.T) {
 	}
 }
 
-// What an operator asks about an account.
+// What an operator queries about an account.
 func TestAWSReads(t *testing.T) {
 	t.Parallel()
 	needAWS(t)
@@ -125,7 +125,7 @@ func TestAWSInstance(t *testing.T) {
 	}))
 }
 
-// What guides tell an operator to run in an account beside the cluster.
+// What guides have an operator to run in an account beside the cluster.
 func TestTrust_D03_AWSAccount(t *testing.T) {
 	t.Parallel()
 	needAWS(t)

@@ -34,10 +34,10 @@ func runHelm(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "../../bin/helm", args...)
 	cmd.Env = append(slices.Clip(shell.env), "KUBECONFIG=/nowhere")
-	var out, told strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &told
+	var out, stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &stderr
 	err = cmd.Run()
-	return out.String(), told.String(), err
+	return out.String(), stderr.String(), err
 }
 
 // rendered is what the chart makes, by kind and name.
@@ -51,9 +51,9 @@ func render(t *testing.T, args ...string) rendered {
 
 func renderChart(t *testing.T, args ...string) rendered {
 	t.Helper()
-	out, told, err := runHelm(t, args...)
+	out, stderr, err := runHelm(t, args...)
 	if err != nil {
-		t.Fatalf("helm %s: %v\n%s", strings.Join(args, " "), err, told)
+		t.Fatalf("helm %s: %v\n%s", strings.Join(args, " "), err, stderr)
 	}
 	objects := rendered{}
 	for document := range strings.SplitSeq(out, "\n---\n") {
@@ -115,9 +115,9 @@ func environmentVariable(d *appsv1.Deployment, name string) (string, bool) {
 func TestInstalledIsTheChart(t *testing.T) {
 	t.Parallel()
 	const path = "../world/installed.yaml"
-	out, told, err := runHelm(t, "template", "karpenter", theChart, "--namespace", "kube-system", "--skip-tests", "--no-hooks", "--set", "settings.clusterName=sandbox,settings.interruptionQueue=Karpenter-sandbox")
+	out, stderr, err := runHelm(t, "template", "karpenter", theChart, "--namespace", "kube-system", "--skip-tests", "--no-hooks", "--set", "settings.clusterName=sandbox,settings.interruptionQueue=Karpenter-sandbox")
 	if err != nil {
-		t.Fatal(told)
+		t.Fatal(stderr)
 	}
 	if *rewrite {
 		if err := os.WriteFile(path, []byte(out), 0o600); err != nil {
@@ -136,9 +136,9 @@ func TestInstalledIsTheChart(t *testing.T) {
 func TestChartLint(t *testing.T) {
 	t.Parallel()
 	for _, chart := range []string{theChart, crdsChart} {
-		out, told, err := runHelm(t, "lint", "--strict", chart, "--set", "settings.clusterName=x")
+		out, stderr, err := runHelm(t, "lint", "--strict", chart, "--set", "settings.clusterName=x")
 		if err != nil || !strings.Contains(out, "1 chart(s) linted, 0 chart(s) failed") {
-			t.Errorf("%s: %v\n%s\n%s", chart, err, out, told)
+			t.Errorf("%s: %v\n%s\n%s", chart, err, out, stderr)
 		}
 	}
 }
@@ -428,7 +428,7 @@ func TestS_115_ChartValues(t *testing.T) {
 		"false is rendered":             {set: "settings.ignoreDRARequests=false", check: env("IGNORE_DRA_REQUESTS", "false")},
 		"zero is rendered":              {set: "settings.vmMemoryOverheadPercent=0", check: env("VM_MEMORY_OVERHEAD_PERCENT", "0")},
 		"a gate that is on by default":  {set: "settings.featureGates.reservedCapacity=false", check: func(t *testing.T, r rendered) { t.Helper(); has(t, r, "FEATURE_GATES", "ReservedCapacity=false") }},
-		"a gate nobody knows":           {set: "settings.featureGates.drift=true", check: func(t *testing.T, r rendered) { t.Helper(); has(t, r, "FEATURE_GATES", "Drift=true") }},
+		"an unknown gate":               {set: "settings.featureGates.drift=true", check: func(t *testing.T, r rendered) { t.Helper(); has(t, r, "FEATURE_GATES", "Drift=true") }},
 		"S-156: a queue":                {set: "settings.interruptionQueue=karpenter-sandbox", check: env("INTERRUPTION_QUEUE", "karpenter-sandbox")},
 		"a template":                    {values: "global: {env: prod}\nsettings: {interruptionQueue: 'queue-{{ .Values.global.env }}'}", check: env("INTERRUPTION_QUEUE", "queue-prod")},
 		"a cluster named like a number": {set: "settings.clusterName=42", check: env("CLUSTER_NAME", "42")},
@@ -446,7 +446,7 @@ func TestS_115_ChartValues(t *testing.T) {
 			t.Helper()
 			objectAs[corev1.ServiceAccount](t, r, "ServiceAccount/auto")
 		}},
-		"an account of somebody else":  {set: "serviceAccount.create=false,serviceAccount.name=auto", check: noAccount("auto")},
+		"an account of another owner":  {set: "serviceAccount.create=false,serviceAccount.name=auto", check: noAccount("auto")},
 		"the account of the namespace": {set: "serviceAccount.create=false", check: noAccount("default")},
 		"S-123: a role":                {args: []string{"--set", `serviceAccount.annotations.eks\.amazonaws\.com/role-arn=arn:aws:iam::111122223333:role/karpenter`}, check: checkAnnotations},
 		"S-118: a toleration":          {set: "tolerations[0].key=CriticalAddonsOnly,tolerations[0].operator=Exists,tolerations[0].effect=NoSchedule", check: pod(func(p corev1.PodSpec) bool { return p.Tolerations[0].Effect == "NoSchedule" && len(p.Tolerations) == 1 })},
@@ -617,7 +617,7 @@ func TestChartNames(t *testing.T) {
 	}
 }
 
-// A wrong value is told by its name, with what to write instead.
+// A wrong value is reported by its name, with what to write instead.
 func TestChartRefuses(t *testing.T) {
 	t.Parallel()
 	for set, want := range map[string]string{
@@ -667,15 +667,15 @@ func TestChartRefuses(t *testing.T) {
 			if !strings.Contains(set, "settings.clusterName") && set != "settings=sandbox" {
 				args = append(args, "--set", "settings.clusterName=x")
 			}
-			if _, told, err := runHelm(t, args...); err == nil || !strings.Contains(told, want) {
-				t.Errorf("error %v, want %q in\n%s", err, want, told)
+			if _, stderr, err := runHelm(t, args...); err == nil || !strings.Contains(stderr, want) {
+				t.Errorf("error %v, want %q in\n%s", err, want, stderr)
 			}
 		})
 	}
 	t.Run("all at once", func(t *testing.T) {
 		t.Parallel()
-		if _, told, _ := runHelm(t, "template", "karpenter", theChart, "--set", "logLevel=trace,replicas=two"); !strings.Contains(told, "3 values cannot be used:") {
-			t.Errorf("told\n%s", told)
+		if _, stderr, _ := runHelm(t, "template", "karpenter", theChart, "--set", "logLevel=trace,replicas=two"); !strings.Contains(stderr, "3 values cannot be used:") {
+			t.Errorf("the message is\n%s", stderr)
 		}
 	})
 }

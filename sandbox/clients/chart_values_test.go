@@ -170,9 +170,9 @@ func TestS_115_EveryValueIsRendered(t *testing.T) {
 	digest := strings.Repeat("0a", 32)
 	lines := func(t *testing.T, args ...string) lineSet {
 		t.Helper()
-		out, told, err := runHelm(t, append(slices.Clone(base), args...)...)
+		out, stderr, err := runHelm(t, append(slices.Clone(base), args...)...)
 		if err != nil {
-			t.Fatalf("%v: %s", args, told)
+			t.Fatalf("%v: %s", args, stderr)
 		}
 		seen, name := lineSet{}, ""
 		for line := range strings.Lines(out) {
@@ -295,8 +295,8 @@ func TestPackagedChartInstallsItsVersion(t *testing.T) {
 	const version = "1.2.3-dev.gabcdef012345.dirty"
 	dir := t.TempDir()
 	for _, chart := range []string{theChart, crdsChart} {
-		if _, told, err := runHelm(t, "package", chart, "--version", version, "--app-version", version, "--destination", dir); err != nil {
-			t.Fatal(told)
+		if _, stderr, err := runHelm(t, "package", chart, "--version", version, "--app-version", version, "--destination", dir); err != nil {
+			t.Fatal(stderr)
 		}
 	}
 	r := renderChart(t, "template", "karpenter", filepath.Join(dir, "karpenter-"+version+".tgz"), "--set", "settings.clusterName=x")

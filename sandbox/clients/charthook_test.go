@@ -45,7 +45,7 @@ func TestLC_63_ChartCleansUpBeforeItGoes(t *testing.T) {
 	}
 }
 
-// LC-63: nobody deletes NodePools unless that is requested, and the right to is there only while it happens.
+// LC-63: NodePools are not deleted unless that is requested, and the right to is there only while it happens.
 func TestLC_63_ChartValuesOfTheUninstallation(t *testing.T) {
 	t.Parallel()
 	if r := render(t, "--set", "uninstall.enabled=false"); r[uninstallJob] != nil {
@@ -76,8 +76,8 @@ func TestLC_63_ChartValuesOfTheUninstallation(t *testing.T) {
 		"uninstall=off":                   "at '/uninstall': got string, want null or object",
 		"uninstall.nodes=Keep,replicas=x": `replicas is "x"`,
 	} {
-		if _, told, err := runHelm(t, "template", "karpenter", theChart, "--set", "settings.clusterName=x", "--set", set); err == nil || !strings.Contains(told, want) {
-			t.Errorf("%s: error %v, want %q in\n%s", set, err, want, told)
+		if _, stderr, err := runHelm(t, "template", "karpenter", theChart, "--set", "settings.clusterName=x", "--set", set); err == nil || !strings.Contains(stderr, want) {
+			t.Errorf("%s: error %v, want %q in\n%s", set, err, want, stderr)
 		}
 	}
 }

@@ -91,7 +91,7 @@ spec:
 YAML`},
 		{name: "S-129 a node is launched", run: "kubectl wait pod web -n $NS --for=condition=Ready --timeout=240s && kubectl get nodes -l karpenter.sh/nodepool=$NS", want: []string{"Ready"}},
 		{
-			name: "by the role, and by nobody else", run: `curl -sf "$AWS_ENDPOINT_URL/_dovetail/calls?service=ec2&action=CreateFleet" | tr -d ' \n' | grep -o '"action":"CreateFleet","key":"ASIA[^"]*","role":"` + role + `"' | sort -u`,
+			name: "by the role, and by no other identity", run: `curl -sf "$AWS_ENDPOINT_URL/_dovetail/calls?service=ec2&action=CreateFleet" | tr -d ' \n' | grep -o '"action":"CreateFleet","key":"ASIA[^"]*","role":"` + role + `"' | sort -u`,
 			want: []string{role},
 		},
 		{name: "no keys are in the pod", run: "kubectl get pods -n $NS -l app.kubernetes.io/name=karpenter -o yaml", want: []string{"AWS_", "serviceAccountToken"}, avoid: []string{"AWS_ACCESS_KEY_ID"}},

@@ -31,7 +31,7 @@ func ruleGroups(t *testing.T, text []byte) []any {
 func TestPrometheusRule(t *testing.T) {
 	t.Parallel()
 	if render(t, withPrometheusOperator()...)["PrometheusRule/karpenter"] != nil {
-		t.Error("there is a PrometheusRule that nobody asked for")
+		t.Error("there is a PrometheusRule that was not requested")
 	}
 	if render(t, "--set", "prometheusRule.enabled=true")["PrometheusRule/karpenter"] != nil {
 		t.Error("there is a PrometheusRule although the cluster does not know the kind")
@@ -87,7 +87,7 @@ func TestDashboards(t *testing.T) {
 	t.Parallel()
 	const name = "ConfigMap/karpenter-dashboards"
 	if render(t)[name] != nil {
-		t.Error("there are dashboards that nobody asked for")
+		t.Error("there are dashboards that was not requested")
 	}
 	plain := objectAs[corev1.ConfigMap](t, render(t, "--set", "grafanaDashboards.enabled=true"), name)
 	if plain.Namespace != "kube-system" || plain.Labels["grafana_dashboard"] != "1" {

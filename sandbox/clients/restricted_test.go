@@ -19,11 +19,11 @@ func TestS_114_ChartInARestrictedNamespace(t *testing.T) {
 	args := " -n restricted --set settings.clusterName=$CLUSTER_NAME,settings.clusterNme=typo,webhook.enabled=true"
 	everything := args + ",networkPolicy.enabled=true,flowSchemas.enabled=true,podDisruptionBudget.maxUnavailable=50%,terminationGracePeriodSeconds=0,controller.resources.requests.cpu=100m,controller.env[0].name=A,controller.env[0].value=1"
 	t.Cleanup(func() {
-		told := ""
+		stderr := ""
 		if t.Failed() {
-			told = "kubectl get pods,events -n restricted; kubectl logs -n restricted -l app.kubernetes.io/name=karpenter --tail=20 || true; "
+			stderr = "kubectl get pods,events -n restricted; kubectl logs -n restricted -l app.kubernetes.io/name=karpenter --tail=20 || true; "
 		}
-		cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "bash", "-ec", told+"helm uninstall karpenter -n restricted --ignore-not-found --wait --timeout 60s; kubectl delete namespace restricted --ignore-not-found")
+		cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "bash", "-ec", stderr+"helm uninstall karpenter -n restricted --ignore-not-found --wait --timeout 60s; kubectl delete namespace restricted --ignore-not-found")
 		cmd.Dir, cmd.Env = shell.home, shell.env
 		out, err := cmd.CombinedOutput()
 		if err != nil || t.Failed() {

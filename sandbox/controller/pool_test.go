@@ -74,7 +74,7 @@ spec: {template: {spec: {requirements: [], nodeClassRef: {name: c}}}}`)
 		claim := harness.Create(t, c, &karpv1.NodeClaim{}, `
 metadata: {name: `+name+`, labels: {karpenter.sh/nodepool: taken}, annotations: {karpenter.sh/nodepool-hash: "`+hash+`", karpenter.sh/nodepool-hash-version: v3}}
 spec: {requirements: [], nodeClassRef: {name: c}}`)
-		claim.Status.ProviderID = "aws:///eu-west-1a/i-" + name // launched, so that nobody launches it
+		claim.Status.ProviderID = "aws:///eu-west-1a/i-" + name // launched, so that no controller launches it
 		claim.Status.Conditions = []metav1.Condition{{Type: karpv1.ConditionLaunched, Status: metav1.ConditionTrue, Reason: "Launched", LastTransitionTime: metav1.Now()}}
 		if name == "drifted" {
 			claim.Status.Conditions = append(claim.Status.Conditions,
@@ -158,7 +158,7 @@ spec: {template: {spec: {requirements: [], nodeClassRef: {name: c}}}}`)
 			t.Fatal(err)
 		}
 		if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
-			t.Error("nobody holds the lease")
+			t.Error("the lease has no holder")
 		}
 	})
 }

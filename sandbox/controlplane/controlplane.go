@@ -34,7 +34,7 @@ type Options struct {
 	Issuer string
 	// TokenReview is the URL of a server that reviews tokens which are not of service accounts; empty means that there are none.
 	TokenReview string
-	// Progress, when set, is told of each step of the start once it is done.
+	// Progress, when set, is called with each step of the start once it is done.
 	Progress func(step string, took time.Duration) `json:"-"`
 }
 

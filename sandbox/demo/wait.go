@@ -88,7 +88,7 @@ func (s *demoRun) controllerComplaints(ctx context.Context) string {
 	}
 	const most = 3
 	var wrong []string
-	_ = s.readLog(func(line map[string]any) { // what is there is told
+	_ = s.readLog(func(line map[string]any) { // what is there is logged
 		if line["level"] == "ERROR" {
 			wrong = append(wrong, fmt.Sprintf("  log: %v: %v\n", line["message"], line["error"]))
 		}

@@ -127,7 +127,7 @@ func compare(shown []string, out string) string {
 	return ""
 }
 
-// matchesPattern tells whether a line has the parts of a pattern in their order.
+// matchesPattern reports whether a line has the parts of a pattern in their order.
 func matchesPattern(pattern, line string) bool {
 	parts := strings.Split(pattern, "…")
 	for i, part := range parts {

@@ -148,7 +148,7 @@ func (s *Simulator) admitPod(ctx context.Context, p *corev1.Pod, m machine) (*re
 	}
 	n, err := s.nodes.Get(p.Spec.NodeName)
 	if err == nil && whyMisplaced(p, n) != nil {
-		// The scheduler may have seen a newer Node than the one here: ask before saying no.
+		// The scheduler may have seen a newer Node than the one here: read it before saying no.
 		n, err = s.Client.CoreV1().Nodes().Get(ctx, p.Spec.NodeName, metav1.GetOptions{})
 	}
 	switch {

@@ -32,7 +32,7 @@ type facts struct {
 	now, wall  time.Time    // emulated, and that of Kubernetes
 }
 
-// step is what to do about one instance now, and when to ask again.
+// step is what to do about one instance now, and when to decide again.
 type step struct {
 	why         string // for people: why there is no Ready node, empty if there is one
 	alive       bool   // the kubelet works: it sees to pods

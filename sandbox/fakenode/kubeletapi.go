@@ -22,7 +22,7 @@ const (
 	podPause = 2 * time.Second        // between two looks at the pod whose log it is
 )
 
-// KubeletAPI is what the API server asks kubelets for, of all nodes at once: the logs of containers, and connections to
+// KubeletAPI is what the API server requests from kubelets, of all nodes at once: the logs of containers, and connections to
 // their ports. It trusts every client that can connect. A simulated container has a log that says only that, and nothing listens on
 // its ports. Serve it on Options.KubeletPort.
 func (s *Simulator) KubeletAPI() http.Handler {
@@ -62,7 +62,7 @@ func (s *Simulator) containerLogs(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// podOf is the pod that a request names; if it cannot be read, that is the answer.
+// podOf is the pod that a request names; if it cannot be read, that is the response.
 func (s *Simulator) podOf(w http.ResponseWriter, r *http.Request) (*corev1.Pod, bool) {
 	p, err := s.Client.CoreV1().Pods(r.PathValue("namespace")).Get(r.Context(), r.PathValue("pod"), metav1.GetOptions{})
 	if err != nil {

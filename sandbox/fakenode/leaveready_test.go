@@ -17,7 +17,7 @@ func TestTrust_D04_AKubeletLeavesReadyAloneForTheGivenTime(t *testing.T) {
 		reports    bool
 		again      time.Duration
 	}{
-		"nothing is asked for":     {reports: true},
+		"nothing is requested":     {reports: true},
 		"until a minute from now":  {annotation: until, again: time.Minute},
 		"at the end of the minute": {annotation: until, after: time.Minute, reports: true},
 		"always":                   {annotation: "always", after: 24 * time.Hour},

@@ -22,7 +22,7 @@ const (
 	podRemove            // from the API
 )
 
-// podStep is an action and, when the time has not come, how long to wait before asking again.
+// podStep is an action and, when the time has not come, how long to wait before the next decision.
 type podStep struct {
 	action podAction
 	after  time.Duration

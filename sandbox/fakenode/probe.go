@@ -75,8 +75,8 @@ func (s *Simulator) restartContainer(ctx context.Context, p *corev1.Pod, c *core
 	process.Stop(true)
 }
 
-// repeatProbe probes a container until told decides that it is enough. It is told when enough probes in a row agree.
-func (s *Simulator) repeatProbe(ctx context.Context, p *corev1.Pod, c *corev1.Container, kind string, probe *corev1.Probe, process Process, told func(ok bool) bool) {
+// repeatProbe probes a container until decided returns false. It is called when enough probes in a row agree.
+func (s *Simulator) repeatProbe(ctx context.Context, p *corev1.Pod, c *corev1.Container, kind string, probe *corev1.Probe, process Process, decided func(ok bool) bool) {
 	if !sleepContext(ctx, time.Duration(probe.InitialDelaySeconds)*time.Second) {
 		return
 	}
@@ -92,7 +92,7 @@ func (s *Simulator) repeatProbe(ctx context.Context, p *corev1.Pod, c *corev1.Co
 			successes, failures = 0, failures+1
 			s.recordWarning(ctx, p, "Unhealthy", kind+" probe failed: "+err.Error())
 		}
-		if successes >= max(1, probe.SuccessThreshold) && !told(true) || failures >= max(1, probe.FailureThreshold) && !told(false) {
+		if successes >= max(1, probe.SuccessThreshold) && !decided(true) || failures >= max(1, probe.FailureThreshold) && !decided(false) {
 			return
 		}
 		if !sleepContext(ctx, time.Duration(max(1, probe.PeriodSeconds))*time.Second) {
@@ -131,14 +131,14 @@ func check(ctx context.Context, c *corev1.Container, probe *corev1.Probe, proces
 		if err != nil {
 			return err
 		}
-		answer, err := http.DefaultClient.Do(request)
+		response, err := http.DefaultClient.Do(request)
 		if err != nil {
 			return err
 		}
-		defer func() { _ = answer.Body.Close() }()
-		_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 1<<16)) // so that the connection can be used again
-		if answer.StatusCode >= http.StatusBadRequest {
-			return fmt.Errorf("HTTP probe failed with statuscode: %d", answer.StatusCode)
+		defer func() { _ = response.Body.Close() }()
+		_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 1<<16)) // so that the connection can be used again
+		if response.StatusCode >= http.StatusBadRequest {
+			return fmt.Errorf("HTTP probe failed with statuscode: %d", response.StatusCode)
 		}
 	case probe.TCPSocket != nil:
 		port, err := portOf(c, probe.TCPSocket.Port)

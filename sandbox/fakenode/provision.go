@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// What the controllers of Kubernetes and a provisioner tell each other by.
+// What the controllers of Kubernetes and a provisioner communicate by.
 const (
 	provisionerAnnotation  = "volume.kubernetes.io/storage-provisioner"
 	selectedNodeAnnotation = "volume.kubernetes.io/selected-node"

@@ -148,7 +148,7 @@ func awaitNode(t *testing.T, client kubernetes.Interface, holds func(*corev1.Nod
 	}
 }
 
-// awaitWhy asks until the answer is there: there is no watch on a reason.
+// awaitWhy queries until the reason is there: there is no watch on a reason.
 func awaitWhy(t *testing.T, s *Simulator, want string) {
 	t.Helper()
 	deadline := time.After(3 * time.Minute)

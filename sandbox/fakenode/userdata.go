@@ -25,7 +25,7 @@ const (
 	Windows      = "Windows"
 )
 
-// Config is what user data tells a kubelet.
+// Config is what user data configures of a kubelet.
 type Config struct {
 	// Family is AL2, AL2023, Bottlerocket or Windows.
 	Family string

@@ -19,7 +19,7 @@ import (
 // What an installation has in its account.
 
 // S-028, S-138: the queue of the cluster's name keeps messages for five minutes, hides one for a minute and encrypts them. It is read as
-// somebody who checks an installation reads it.
+// an operator who checks an installation reads it.
 func TestS_028_TheQueueOfAnInstallation(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, disturbsNone)
@@ -44,7 +44,7 @@ func TestS_028_TheQueueOfAnInstallation(t *testing.T) {
 const spotRole = "AWSServiceRoleForEC2Spot"
 
 // S-139, FM F05: the account has no role for spot instances. The event names it and the command that makes it,
-// and on-demand is used meanwhile. Once somebody ran the command, spot is used; that the role is there then
+// and on-demand is used meanwhile. Once an operator ran the command, spot is used; that the role is there then
 // is no error.
 func TestS_139_TheRoleForSpot(t *testing.T) {
 	t.Parallel()

@@ -112,7 +112,7 @@ func TestCB_12_ABufferHoldsRoomThatPodsTakeAtOnce(t *testing.T) {
 		f.event("Node", name, "Unconsolidatable", "carries capacity of a buffer", later)
 	}
 	if n := len(f.pods("")); n > 0 {
-		t.Errorf("%d pods are in the API although nobody made one", n)
+		t.Errorf("%d pods are in the API although none was created", n)
 	}
 	f.deploy("inflate", 2)
 	for _, p := range f.waitForRunningPods("inflate", 2) {
@@ -173,7 +173,7 @@ func TestCB_14_ABufferWithoutItsTemplateSaysSo(t *testing.T) {
 	f.waitForClaimCount(0)
 }
 
-// CB-01, CB-14: buffers whose target is missing, that ask for nothing, and that belong to another controller have no effect,
+// CB-01, CB-14: buffers whose target is missing, that request nothing, and that belong to another controller have no effect,
 // while the one beside them gets its room. Ours say why, in a condition and an event; the other is left alone.
 func TestCB_14_BadBuffersBesideAGoodOne(t *testing.T) {
 	t.Parallel()

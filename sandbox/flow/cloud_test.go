@@ -18,7 +18,7 @@ import (
 
 // Group E of the failure modes. E04 is LC edge 8 in lifecycle_test.go, E17 is in class_test.go. Not tested
 // here: E10 to E12, which need drift and catalogues that age; E16, which ends the controller at its start;
-// E20, since the emulated API never answers out of order.
+// E20, since the emulated API never responds out of order.
 
 // serviceFault is a fault of AWS itself.
 func serviceFault(action, text string) awsemu.Fault {
@@ -153,7 +153,7 @@ func TestFM_E06_ClaimIsForcedAway(t *testing.T) {
 	})
 }
 
-// FM E08: AWS answers RequestLimitExceeded to everything for a while. Nothing is deleted, and afterwards
+// FM E08: AWS responds with RequestLimitExceeded to everything for a while. Nothing is deleted, and afterwards
 // the pods get their nodes.
 func TestFM_E08_Throttled(t *testing.T) {
 	t.Parallel()

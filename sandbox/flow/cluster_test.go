@@ -94,7 +94,7 @@ func (c *cluster) startController(ctx context.Context, running *sync.WaitGroup) 
 	return err
 }
 
-// stop ends the cluster, and tells which invariants did not hold.
+// stop ends the cluster, and reports which invariants did not hold.
 func (c *cluster) stop() ([]*invariant.Violation, error) {
 	err := c.end()
 	return c.checker.Violations(), err

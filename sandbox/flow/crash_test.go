@@ -38,7 +38,7 @@ func (f *flow) killAtCall(action, text string, moment awsemu.Moment) (fired <-ch
 	return fired
 }
 
-// killController ends the controller. Until the next process has come as far as requesting the cluster's DNS nobody looks after the
+// killController ends the controller. Until the next process has come as far as requesting the cluster's DNS nothing looks after the
 // cluster. How long that takes is up to the machine.
 func (f *flow) killController() {
 	calm := f.markDisturbed()

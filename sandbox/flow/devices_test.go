@@ -49,7 +49,7 @@ func (f *flow) publishGPU(node *corev1.Node) {
 	})
 }
 
-// DR-01: with the default settings a pod with a ResourceClaim gets no node and is told why; others get theirs.
+// DR-01: with the default settings a pod with a ResourceClaim gets no node, and an event says why; others get theirs.
 func TestDR_01_PodsWithClaimsAreReported(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, disturbsNone)

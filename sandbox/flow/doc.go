@@ -12,7 +12,7 @@ package flow
 
 // What cannot be tested here, by its number in the lists of failure modes, of seeds and of rules, with the reason:
 //
-//   - A04, A18: the emulated fleet never answers with more, or other, than was requested. Unit tests do.
+//   - A04, A18: the emulated fleet never returns more, or other, than was requested. Unit tests do.
 //   - A16, A17, B02, D03, D07, D10, D11, D13, D15, H10, H14: moments that only a unit test can hold still.
 //   - B05: emulated addresses are not used again so soon. A unit test has a Node whose instance is gone.
 //   - B13: emulated kubelets count pods as the real ones do. The density of all types is a unit test.
@@ -22,7 +22,7 @@ package flow
 //   - D12: takes fifteen minutes. A unit test moves the clock.
 //   - E10 to E12: catalogues that age. Package provider tests them against the same emulated AWS.
 //   - E16: the controller ends at its start, which all tests need. Package provider tests it.
-//   - E20: the emulated API never answers out of order.
+//   - E20: the emulated API never responds out of order.
 //   - F11: the tests of package disrupt have a reservation that is full.
 //   - P03, P05: prices are read every few hours, and at the start before a test could look. Package disrupt
 //     has prices that jump, and packages disrupt and controller a leader that has none yet.

@@ -220,7 +220,7 @@ func TestFM_L21_ARacingBindIsSeen(t *testing.T) {
 	f.waitUntilGone(&claim)
 }
 
-// whenTainted calls a function once the node of a claim is tainted, and tells when that was.
+// whenTainted calls a function once the node of a claim is tainted, and returns when that was.
 func (f *flow) whenTainted(c *karpv1.NodeClaim, run func()) <-chan time.Time {
 	f.Helper()
 	at := make(chan time.Time, 1)
@@ -241,6 +241,6 @@ func (f *flow) endOf(c *karpv1.NodeClaim) time.Time {
 			return call.Time
 		}
 	}
-	f.Fatalf("nobody asked for the end of %s", instanceOf(c))
+	f.Fatalf("the end of %s was not requested", instanceOf(c))
 	return time.Time{}
 }

@@ -322,7 +322,7 @@ func withCriticalPriority(p *corev1.PodTemplateSpec) {
 	p.Spec.PriorityClassName = "system-cluster-critical"
 }
 
-// scale is kubectl scale. It returns when the pods that are too many were told to go: until then they would be
+// scale is kubectl scale. It returns when the pods that are too many were requested to terminate: until then they would be
 // planned for.
 func (f *flow) scale(d *appsv1.Deployment, replicas int32) {
 	f.Helper()
@@ -373,11 +373,11 @@ func (f *flow) markDisturbed() (calm func()) {
 // callControlAPI steers the emulated account, and undoes it at the end with DELETE when the control has that.
 func (f *flow) callControlAPI(method, path, body string) string {
 	f.Helper()
-	answer, err := f.server.Control(context.WithoutCancel(f.Context()), method, path, body)
+	response, err := f.server.Control(context.WithoutCancel(f.Context()), method, path, body)
 	if err != nil {
 		f.Fatal(err)
 	}
-	return answer
+	return response
 }
 
 // awsFault makes calls of AWS go wrong, until the test ends or the fault is removed. A test of mode disturbsNone gives a text that

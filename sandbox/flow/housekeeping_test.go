@@ -108,7 +108,7 @@ func TestFM_K05_OneReplacementForABlockedNode(t *testing.T) {
 	f.remove(budget)
 	f.waitUntilGone(&old)
 	if pod := f.waitForRunningPods("inflate", 1)[0]; pod.Spec.NodeName != next.Status.NodeName {
-		t.Errorf("the pod runs on %s, not on %s, which was bought for it", pod.Spec.NodeName, next.Status.NodeName)
+		t.Errorf("the pod runs on %s, not on %s, which was launched for it", pod.Spec.NodeName, next.Status.NodeName)
 	}
 	if n := len(f.allInstances()); n != 2 {
 		t.Errorf("%d instances were launched for one pod", n)

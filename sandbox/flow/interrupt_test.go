@@ -48,7 +48,7 @@ func TestS_047_SpotInterruption(t *testing.T) {
 	f.claim("is new", func(c *karpv1.NodeClaim) bool { return c.UID != claim.UID })
 	for _, c := range f.claims() {
 		if c.UID == claim.UID && !isDeleting(&c) {
-			t.Errorf("a replacement was bought before %s was told to go", c.Name)
+			t.Errorf("a replacement was launched before %s was requested to terminate", c.Name)
 		}
 	}
 	f.event("NodeClaim", claim.Name, "SpotInterrupted", "")

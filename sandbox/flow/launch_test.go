@@ -18,11 +18,11 @@ import (
 )
 
 // Group A of the failure modes. A01 is in crash_test.go, A02 in lifecycle_test.go (edge 1), A07 there too
-// (edge 14), A15 in class_test.go. Not tested here: A04 and A18, since the emulated fleet never answers
+// (edge 14), A15 in class_test.go. Not tested here: A04 and A18, since the emulated fleet never responds
 // with more, or other, than was requested; A16 and A17, which are races that
 // only a unit test can hold still. A13 and A14 are in admission_test.go.
 
-// FM A03: CreateFleet is done and its answer lost; the same request comes again and gets the same instance.
+// FM A03: CreateFleet is done and its response lost; the same request comes again and gets the same instance.
 func TestFM_A03_AnswerOfCreateFleetIsLost(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, disturbsNone)
@@ -120,7 +120,7 @@ func TestFM_A09_LaunchKeepsFailing(t *testing.T) {
 	mend()
 	f.waitForRunningPods("inflate", 1, later)
 	if now := f.claim("is launched", func(c *karpv1.NodeClaim) bool { return c.Status.ProviderID != "" }); now.UID != claim.UID {
-		f.Errorf("%s was bought instead of %s", now.Name, claim.Name)
+		f.Errorf("%s was launched instead of %s", now.Name, claim.Name)
 	}
 }
 
@@ -195,7 +195,7 @@ func (f *flow) fleetCalls() []awsemu.Call {
 	})
 }
 
-// oneFleetForMany fails unless the instances of the test came from fleets that exist for one answer only, and
+// oneFleetForMany fails unless the instances of the test came from fleets that exist for one response only, and
 // each of these was offered types and zones to choose from: no group stands behind a node (S-002, S-005).
 func (f *flow) oneFleetForMany() {
 	f.Helper()

@@ -55,7 +55,7 @@ func (f *flow) leaseHolder() string {
 	return *lease.Spec.HolderIdentity
 }
 
-// witnessPauses renews a lease of its own in the intervals of leader election, and tells how long the longest pause between two
+// witnessPauses renews a lease of its own in the intervals of leader election, and returns how long the longest pause between two
 // renewals was. On a machine on which it cannot renew its lease, neither can a controller, whatever that does beside it.
 func (f *flow) witnessPauses() (longest func() time.Duration) {
 	f.Helper()
@@ -101,7 +101,7 @@ func TestFM_C02_C03_C05_Leaders(t *testing.T) {
 	f := newFlow(t, exclusive)
 	pair := f.runTwoReplicas()
 	f.pool("", onlyTypes("m5.large")) // holds one of these pods
-	f.waitUntil(soon, "somebody leads", func() (bool, string) { return f.leaseHolder() != "", "" })
+	f.waitUntil(soon, "a process leads", func() (bool, string) { return f.leaseHolder() != "", "" })
 	f.bothDieWhileLaunching(pair)
 	f.bothStandStill(pair)
 	f.leaseIsAway(pair)
@@ -168,7 +168,7 @@ func (f *flow) leaseIsAway(pair []*world.Controller) {
 	f.waitForRunningPods("dies", 1)
 }
 
-// atRest waits until all that is ever written on claims is written, and nobody writes to them any more. It returns
+// atRest waits until all that is ever written on claims is written, and no client writes to them any more. It returns
 // them by name.
 func (f *flow) atRest() map[string]karpv1.NodeClaim {
 	f.Helper()
@@ -176,7 +176,7 @@ func (f *flow) atRest() map[string]karpv1.NodeClaim {
 	var last map[string]karpv1.NodeClaim
 	since := time.Now()
 	same := func(a, b karpv1.NodeClaim) bool { return a.ResourceVersion == b.ResourceVersion }
-	f.waitUntil(soon, "claims that all is known of and nobody writes to", func() (bool, string) {
+	f.waitUntil(soon, "claims that all is known of and no client writes to", func() (bool, string) {
 		now, open := map[string]karpv1.NodeClaim{}, 0
 		for _, c := range f.claims() {
 			now[c.Name] = c

@@ -47,10 +47,10 @@ func TestTrust_A12_LimitRangeOfADaemonSetCountsOnTheFirstNode(t *testing.T) {
 	f.ready(1)
 	agents := f.waitForRunningPods("agent", 1)
 	if got := agents[0].Spec.Containers[0].Resources.Requests.Cpu().String(); got != "1500m" {
-		t.Errorf("the agent asks for %s of cpu, want 1500m of the LimitRange", got)
+		t.Errorf("the agent requests %s of cpu, want 1500m of the LimitRange", got)
 	}
 	if n := len(f.allInstances()); n != 1 {
-		t.Errorf("%d instances were bought, want 1", n)
+		t.Errorf("%d instances were launched, want 1", n)
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/journal"
 )
 
-// read asks the controller that all share for a page of its metrics port.
+// read gets from the controller that all share a page of its metrics port.
 func (f *flow) read(path, token string) (status int, text string) {
 	f.Helper()
 	req, err := http.NewRequestWithContext(f.Context(), http.MethodGet, f.served+path, http.NoBody)
@@ -89,7 +89,7 @@ func (f *flow) mayReadDecisions(account string) {
 }
 
 // Decision 0019: what was decided about a node is told to the holder of a token that may read it, and to
-// nobody else. The API server is asked with that token, and so says who its owner is. S-037: an empty node is
+// no other caller. The API server gets that token, and so says who its owner is. S-037: an empty node is
 // tainted and deleted, and the log says so in this order.
 func TestDecisions_AreServedToAuthorizedUsers(t *testing.T) {
 	t.Parallel()
@@ -108,8 +108,8 @@ func TestDecisions_AreServedToAuthorizedUsers(t *testing.T) {
 		status     int
 		says       string
 	}{
-		{"nobody", "", http.StatusUnauthorized, "a bearer token of this cluster is needed"},
-		{"somebody with a token that was made up", "made-up", http.StatusUnauthorized, "does not know the token"},
+		{"no token", "", http.StatusUnauthorized, "a bearer token of this cluster is needed"},
+		{"a token that was made up", "made-up", http.StatusUnauthorized, "does not know the token"},
 		{"an account without the right", f.createToken("stranger"), http.StatusForbidden, "verb get on nonResourceURLs " + journal.Path},
 	} {
 		status, text := f.read(path, row.token)

@@ -54,7 +54,7 @@ func TestSC_24_DaemonSetsCountWhenANodeIsSized(t *testing.T) {
 		t.Errorf("pod and DaemonSet run on an %s, want m5.xlarge", got)
 	}
 	if got := first.Spec.Resources.Requests.Cpu(); got.MilliValue() != 2500 {
-		t.Errorf("the claim asks for %s of cpu, want 2500m of pod and DaemonSet", got)
+		t.Errorf("the claim requests %s of cpu, want 2500m of pod and DaemonSet", got)
 	}
 
 	f.createDaemonSet("late", "1500m") // has no room beside the others

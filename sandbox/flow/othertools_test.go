@@ -162,7 +162,7 @@ func TestFM_N12_AUserCordonsANode(t *testing.T) {
 			f.waitUntilGone(&cordoned)
 			left := f.ready(1)[0]
 			if !slices.ContainsFunc(other, func(c karpv1.NodeClaim) bool { return c.UID == left.UID }) {
-				t.Errorf("%s was bought; the pods fit the node that was there", left.Name)
+				t.Errorf("%s was launched; the pods fit the node that was there", left.Name)
 			}
 			f.waitForRunningPods("second", 1)
 		})

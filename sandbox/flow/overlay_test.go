@@ -79,7 +79,7 @@ func TestOV_11_APriceOverlayDecidesWhatIsBought(t *testing.T) {
 	f.waitForRunningPods("inflate", 1)
 	claim := f.ready(1)[0]
 	if got := claim.Labels[corev1.LabelInstanceTypeStable]; got != "m5.2xlarge" {
-		t.Errorf("bought %s, want the type that the overlay makes cheapest", got)
+		t.Errorf("launched %s, want the type that the overlay makes cheapest", got)
 	}
 	if claim.Annotations[karpv1.AnnotationPriceOverlayApplied] != "true" || claim.Annotations[karpv1.AnnotationCapacityOverlayApplied] != "" {
 		t.Errorf("annotations %v", claim.Annotations)
@@ -96,7 +96,7 @@ func TestOV_11_APriceOverlayDecidesWhatIsBought(t *testing.T) {
 	f.waitForRunningPods("inflate", 2)
 	for _, c := range f.ready(2) {
 		if c.Name != claim.Name && (c.Labels[corev1.LabelInstanceTypeStable] != "m5.large" || c.Annotations[karpv1.AnnotationPriceOverlayApplied] != "") {
-			t.Errorf("without the overlay %s was bought, annotations %v", c.Labels[corev1.LabelInstanceTypeStable], c.Annotations)
+			t.Errorf("without the overlay %s was launched, annotations %v", c.Labels[corev1.LabelInstanceTypeStable], c.Annotations)
 		}
 	}
 }
@@ -219,10 +219,10 @@ func TestOV_13_ACapacityOverlayAddsAResource(t *testing.T) {
 	f.nodeFault(fakenode.Fault{Devices: corev1.ResourceList{ownDevice: resource.MustParse("3")}})
 	f.waitForRunningPods("inflate", 1)
 	if claims := f.ready(1); claims[0].Labels[corev1.LabelInstanceTypeStable] != "m5.xlarge" {
-		t.Errorf("bought %s", claims[0].Labels[corev1.LabelInstanceTypeStable])
+		t.Errorf("launched %s", claims[0].Labels[corev1.LabelInstanceTypeStable])
 	}
 	if n := len(f.allInstances()); n != 1 {
-		t.Errorf("%d instances were bought, want 1", n)
+		t.Errorf("%d instances were launched, want 1", n)
 	}
 }
 
@@ -277,7 +277,7 @@ func TestOV_24_WithTheGateOffOverlaysAreIgnored(t *testing.T) {
 	f.deploy("inflate", 1)
 	f.waitForRunningPods("inflate", 1)
 	if got := typesOf(f.ready(1)); !slices.Equal(got, []string{"m5.large"}) {
-		t.Errorf("bought %v", got)
+		t.Errorf("launched %v", got)
 	}
 	if err := f.kube.Get(t.Context(), keyOf(o), o); err != nil || len(o.Status.Conditions) > 0 {
 		t.Errorf("conditions %v, %v", o.Status.Conditions, err)
@@ -338,6 +338,6 @@ func TestOV_24_FM_C12_TheKindAppearsLater(t *testing.T) {
 	patch(f, d, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(2)) })
 	f.waitForRunningPods("inflate", 2)
 	if got := typesOf(f.ready(2)); !slices.Equal(got, []string{"m5.2xlarge", "m5.large"}) && !slices.Equal(got, []string{"m5.large", "m5.2xlarge"}) {
-		t.Errorf("bought %v", got)
+		t.Errorf("launched %v", got)
 	}
 }

@@ -294,14 +294,14 @@ func (f *flow) hasLogged(message, text string) bool {
 // toldOnce checks that one line of the log has a text.
 func (f *flow) toldOnce(text string) {
 	f.Helper()
-	told := 0
+	logged := 0
 	for _, line := range f.controllerLog() {
 		if strings.Contains(line, text) {
-			told++
+			logged++
 		}
 	}
-	if told != 1 {
-		f.Errorf("%d lines of the log have %q, want 1", told, text)
+	if logged != 1 {
+		f.Errorf("%d lines of the log have %q, want 1", logged, text)
 	}
 }
 

@@ -30,7 +30,7 @@ func TestV15_35_ARebootRunsToItsEnd(t *testing.T) {
 	f.requestReboot(&claim)
 	f.claim("is rebooted", func(c *karpv1.NodeClaim) bool {
 		if c.Name != claim.Name {
-			t.Errorf("%s was bought although the node comes back", c.Name)
+			t.Errorf("%s was launched although the node comes back", c.Name)
 		}
 		found := condition.Find(c.Status.Conditions, karpv1.ConditionRebooting)
 		return found != nil && found.Status == metav1.ConditionFalse && found.Reason == reboot.Over
@@ -87,7 +87,7 @@ func TestV15_27_AnUnhealthyNodeIsReplaced(t *testing.T) {
 				return false, sayConditions([]karpv1.NodeClaim{c})
 			}
 			if c.Name == old.Name && c.Annotations[karpv1.AnnotationTerminationTimestamp] == "" {
-				t.Error("the sick node has no deadline")
+				t.Error("the unhealthy node has no deadline")
 			}
 		}
 		return true, ""
@@ -95,7 +95,7 @@ func TestV15_27_AnUnhealthyNodeIsReplaced(t *testing.T) {
 	if !slices.ContainsFunc(f.claims(), func(c karpv1.NodeClaim) bool {
 		return c.Name != old.Name && c.Name != other.Name && hasCondition(karpv1.ConditionInitialized)(&c)
 	}) {
-		t.Error("the sick node went before another was up")
+		t.Error("the unhealthy node went before another was up")
 	}
 	f.ready(2)
 	f.waitForRunningPods("inflate", 2)

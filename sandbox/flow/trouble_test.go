@@ -124,9 +124,9 @@ func TestS_004_NextOfferingOfTheSameLaunch(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("the next offering was asked for %s after the first", calls[1].Time.Sub(calls[0].Time))
+	t.Logf("the next offering was requested %s after the first", calls[1].Time.Sub(calls[0].Time))
 	if claims := f.claims(); len(claims) != 1 || claims[0].Labels[karpv1.LabelCapacityType] != karpv1.CapacityTypeOnDemand {
-		t.Errorf("want the claim that spot was asked for, launched as on-demand: %s", sayConditions(claims))
+		t.Errorf("want the claim for which spot was requested, launched as on-demand: %s", sayConditions(claims))
 	}
 	if events := f.events("NodeClaim", f.name); slices.ContainsFunc(events, func(e eventsv1.Event) bool { return e.Reason == "InsufficientCapacityError" }) {
 		t.Errorf("a claim was given up although the next offering has capacity: %s", sayEvents(events))

@@ -67,11 +67,11 @@ func (p Program) buildArguments(release string) (module, pkg, output, linker str
 }
 
 // sources names an environment variable with a digest of the repository, which the gate sets. While it is the same, a program
-// that was built once is fresh, and the go command, which takes seconds to find that out, is not asked.
+// that was built once is fresh, and the go command, which takes seconds to find that out, is not run.
 const sources = "DOVETAIL_SOURCES"
 
 // Build builds a program into bin of the repository and returns its path. Test binaries that run at the same time share
-// it: the first one links it, and the others only ask whether it is fresh.
+// it: the first one links it, and the others only check whether it is fresh.
 func (p Program) Build(ctx context.Context) (path string, err error) {
 	root, err := repositoryRoot()
 	if err != nil {

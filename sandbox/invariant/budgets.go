@@ -40,7 +40,7 @@ func (c *Checker) recordTaint(at time.Time, next *corev1.Node) {
 	c.holds = append(c.holds, h)
 }
 
-// checkBudgets is G5. It judges a node that was tainted once other watches have told what belongs to it: a
+// checkBudgets is G5. It judges a node that was tainted once other watches have shown what belongs to it: a
 // claim with a reason for its disruption is disrupted voluntarily. Nodes that are not ready use up budgets too,
 // which is not counted here: when that was known to the controller cannot be seen. For the same reason a
 // node counts that must go only if it had to for some seconds, and so does a budget that was changed.

@@ -68,7 +68,7 @@ func TestBudgets(t *testing.T) {
 			l.set(poolWithBudget("0", karpv1.ReasonDrifted))
 			l.taintNode("a", withDisruptionReason(why))
 		}, ""},
-		"a node that must go asks nobody": {func(l *checkerEnv) { l.set(poolWithBudget("0")); l.taintNode("a", withDeletion) }, ""},
+		"a node that must be removed needs no budget": {func(l *checkerEnv) { l.set(poolWithBudget("0")); l.taintNode("a", withDeletion) }, ""},
 		"but uses up what there is": {func(l *checkerEnv) {
 			l.set(poolWithBudget("1"))
 			l.taintNode("a", old)

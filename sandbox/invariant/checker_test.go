@@ -214,7 +214,7 @@ func TestRules(t *testing.T) {
 			l.setInstance("i-1", "running")
 			l.recordCall("TerminateInstances", "InstanceId.1=i-1")
 		}, "", ""},
-		"G2 somebody else ends an instance": {func(l *checkerEnv) {
+		"G2 another client ends an instance": {func(l *checkerEnv) {
 			l.setInstance("i-1", "running")
 			l.Call(l.now, awsemu.Call{Service: wire.EC2, Action: "TerminateInstances", Role: "another", Parameters: map[string]string{"InstanceId.1": "i-1"}})
 		}, "", ""},
@@ -256,7 +256,7 @@ func TestRules(t *testing.T) {
 			l.now = l.now.Add(31 * time.Minute)
 			l.evictPod("web", uidText("web"))
 		}, "", ""},
-		"G6 an eviction whose pod is gone before the answer": {func(l *checkerEnv) {
+		"G6 an eviction whose pod is gone before the response": {func(l *checkerEnv) {
 			l.set(newPod("web", "n", withDoNotDisrupt))
 			asked := l.now
 			l.now = l.now.Add(10 * time.Millisecond)
@@ -307,7 +307,7 @@ func TestRules(t *testing.T) {
 			l.recordCall("TerminateInstances", "InstanceId.1=i-1")
 			l.passTime(3 * time.Second)
 		}, "", ""},
-		"G7 a taint that is forgotten": {func(l *checkerEnv) {
+		"G7 a taint that is dropped": {func(l *checkerEnv) {
 			l.set(newNode("n", "i-1", karpv1.DisruptedTaint()), newClaim("a", has("i-1"), withCondition("Initialized")))
 			l.passTime(30 * time.Second)
 		}, invariant.G7, "Node n"},
@@ -435,11 +435,11 @@ func checkVerdict(t *testing.T, do func(*checkerEnv), want invariant.Rule, text 
 	}
 }
 
-// A violation tells what happened to the object, and is told once.
+// A violation says what happened to the object, and is reported once.
 func TestViolationsCarryTheHistory(t *testing.T) {
 	t.Parallel()
 	l := newCheckerEnv(t)
-	l.Excuse(invariant.G11, "a") // it is told of the same claim again
+	l.Excuse(invariant.G11, "a") // it takes in the same claim again
 	l.setInstance("i-1", "running", ourTags...)
 	for range 3 {
 		l.set(newClaim("a"), newClaim("a", has("i-1"), withCondition("Launched")), newClaim("a", has("i-1"), withDeletion), newClaim("a", has("i-1"), withDeletion, withoutFinalizer))
@@ -456,7 +456,7 @@ func TestViolationsCarryTheHistory(t *testing.T) {
 	}
 }
 
-// A test is told of its own violations, and of those that belong to nobody.
+// A test gets its own violations, and of those that belong to none.
 func TestViolationsAreGivenToTheirTests(t *testing.T) {
 	t.Parallel()
 	l := newCheckerEnv(t)

@@ -15,7 +15,7 @@ import (
 
 func claimObject(name string) string { return "NodeClaim " + name }
 
-// claimChanged follows claims, and judges what a change itself tells: G1, G3, G4, G10 and G11.
+// claimChanged follows claims, and judges what a change itself shows: G1, G3, G4, G10 and G11.
 func (c *Checker) claimChanged(at time.Time, kind Kind, next *karpv1.NodeClaim) {
 	object := claimObject(next.Name)
 	before := c.claims[next.Name]

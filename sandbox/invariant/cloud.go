@@ -23,7 +23,7 @@ func newCount(n int64) *resource.Quantity { return resource.NewQuantity(n, resou
 
 func instanceObject(id string) string { return "instance " + id }
 
-// Cloud tells what instances there are.
+// Cloud lists the instances there are.
 func (c *Checker) Cloud(at time.Time, instances []awsemu.InstanceView) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -37,7 +37,7 @@ func (c *Checker) Cloud(at time.Time, instances []awsemu.InstanceView) {
 	c.instances = next
 }
 
-// Call tells of a call of AWS that was answered.
+// Call takes in a call of AWS that got its response.
 func (c *Checker) Call(at time.Time, call awsemu.Call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

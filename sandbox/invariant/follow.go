@@ -21,7 +21,7 @@ import (
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu"
 )
 
-// beat is how often what only time tells is judged.
+// beat is how often what only time shows is judged.
 const beat = 500 * time.Millisecond
 
 // Sources are what a checker is fed from.
@@ -87,7 +87,7 @@ func listWatch(ctx context.Context, kube client.WithWatch, list client.ObjectLis
 	}
 }
 
-// sink hands on what a reflector reads. It knows what there was, so that a list tells of what went.
+// sink hands on what a reflector reads. It knows what there was, so that a list shows what went.
 type sink struct {
 	checker *Checker
 	mu      sync.Mutex
@@ -106,13 +106,13 @@ func (s *sink) set(obj any) error {
 	return nil
 }
 
-// Add tells of a new object.
+// Add reports a new object.
 func (s *sink) Add(obj any) error { return s.set(obj) }
 
-// Update tells of a changed object.
+// Update reports a changed object.
 func (s *sink) Update(obj any) error { return s.set(obj) }
 
-// Delete tells of an object that is gone.
+// Delete reports an object that is gone.
 func (s *sink) Delete(obj any) error {
 	o, isObject := obj.(client.Object)
 	if !isObject {
@@ -125,7 +125,7 @@ func (s *sink) Delete(obj any) error {
 	return nil
 }
 
-// Replace tells of all objects there are, and of those that are gone.
+// Replace reports all objects there are, and those that are gone.
 func (s *sink) Replace(list []any, _ string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,9 +9,9 @@ import (
 )
 
 // A voluntary disruption starts when the condition DisruptionReason of a claim that is not going becomes
-// True. The taint of its Node is written just before; a watch of another kind tells of it, sooner or later.
+// True. The taint of its Node is written just before; a watch of another kind shows it, sooner or later.
 
-// Blind says that the controller cannot have read all it must know, such as while a test keeps the answer
+// Blind says that the controller cannot have read all it must know, such as while a test keeps the response
 // to a list from it after a restart, until the function that it returns is called.
 func (c *Checker) Blind(at time.Time) (sighted func(time.Time)) {
 	c.mu.Lock()

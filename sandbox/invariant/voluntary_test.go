@@ -95,7 +95,7 @@ func TestVoluntaryRules(t *testing.T) {
 			sighted(l.now)
 			l.start("n0", "Empty")
 		}, "", ""},
-		"G4 a deletion by somebody else meanwhile": {func(l *checkerEnv) {
+		"G4 a deletion by another client meanwhile": {func(l *checkerEnv) {
 			l.createReadyNodes(1)
 			l.Blind(l.now)
 			l.passTime(10 * time.Second)
@@ -206,16 +206,16 @@ func TestG14_Unsettled(t *testing.T) {
 		do   func(*checkerEnv)
 		want []string
 	}{
-		"all is well":            {func(*checkerEnv) {}, nil},
-		"a pod that waits":       {func(l *checkerEnv) { l.set(newPod("web", "")) }, []string{"Pod shop/web is Pending"}},
-		"a pod that is gone":     {func(l *checkerEnv) { l.set(newPod("web", "")); l.remove(newPod("web", "")) }, nil},
-		"a claim that goes":      {func(l *checkerEnv) { l.set(l.claim("n0", withDeletion)) }, []string{"NodeClaim n0 is going"}},
-		"a command that hangs":   {func(l *checkerEnv) { l.set(l.claim("n0", withDisruption("Drifted"))) }, []string{"NodeClaim n0 is being disrupted: Drifted"}},
-		"a claim that is new":    {func(l *checkerEnv) { l.set(newClaim("n9")) }, []string{"NodeClaim n9 is not initialized"}},
-		"an instance that ended": {func(l *checkerEnv) { l.setInstance("i-0", "terminated", ourTags...) }, []string{"NodeClaim n0 has no instance that runs"}},
-		"a Node that is gone":    {func(l *checkerEnv) { l.remove(newNode("node-n0", "i-0")) }, []string{"NodeClaim n0 has no Node"}},
-		"a Node that is ill":     {func(l *checkerEnv) { l.set(withUnready(newNode("node-n0", "i-0"), l.now)) }, []string{"Node node-n0 is not ready"}},
-		"a forgotten taint": {func(l *checkerEnv) {
+		"all is well":              {func(*checkerEnv) {}, nil},
+		"a pod that waits":         {func(l *checkerEnv) { l.set(newPod("web", "")) }, []string{"Pod shop/web is Pending"}},
+		"a pod that is gone":       {func(l *checkerEnv) { l.set(newPod("web", "")); l.remove(newPod("web", "")) }, nil},
+		"a claim that goes":        {func(l *checkerEnv) { l.set(l.claim("n0", withDeletion)) }, []string{"NodeClaim n0 is going"}},
+		"a command that hangs":     {func(l *checkerEnv) { l.set(l.claim("n0", withDisruption("Drifted"))) }, []string{"NodeClaim n0 is being disrupted: Drifted"}},
+		"a claim that is new":      {func(l *checkerEnv) { l.set(newClaim("n9")) }, []string{"NodeClaim n9 is not initialized"}},
+		"an instance that ended":   {func(l *checkerEnv) { l.setInstance("i-0", "terminated", ourTags...) }, []string{"NodeClaim n0 has no instance that runs"}},
+		"a Node that is gone":      {func(l *checkerEnv) { l.remove(newNode("node-n0", "i-0")) }, []string{"NodeClaim n0 has no Node"}},
+		"a Node that is unhealthy": {func(l *checkerEnv) { l.set(withUnready(newNode("node-n0", "i-0"), l.now)) }, []string{"Node node-n0 is not ready"}},
+		"a dropped taint": {func(l *checkerEnv) {
 			l.set(newNode("node-n0", "i-0", karpv1.DisruptedTaint()))
 		}, []string{"Node node-n0 is tainted karpenter.sh/disrupted"}},
 		"an orphan": {func(l *checkerEnv) { l.setInstance("i-5", "running", ourTags...) }, []string{"instance i-5 is running and has no NodeClaim"}},

@@ -88,7 +88,7 @@ func (c *Client) awaitEstablished(ctx context.Context, pending map[string]bool) 
 	return err
 }
 
-// awaitDiscovery asks until clients that look kinds up will find them. That cannot be watched.
+// awaitDiscovery polls until clients that look kinds up will find them. That cannot be watched.
 func (c *Client) awaitDiscovery(ctx context.Context, all []*apiextensionsv1.CustomResourceDefinition) error {
 	var missing error
 	err := wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(context.Context) (bool, error) {

@@ -73,7 +73,7 @@ func apiResources() metav1.APIResourceList {
 	}
 }
 
-// listOptions passes the selectors of a request on. The answer may come from the API server's cache.
+// listOptions passes the selectors of a request on. The response may come from the API server's cache.
 func listOptions(r *http.Request) metav1.ListOptions {
 	query := r.URL.Query()
 	return metav1.ListOptions{LabelSelector: query.Get("labelSelector"), FieldSelector: query.Get("fieldSelector"), ResourceVersion: "0"}

@@ -18,7 +18,7 @@ var unreachable = map[string]string{
 	"dovetail_scheduler_rejected_plans_total": "only a defect of the planner makes a plan that breaks a rule, and there is none to use",
 }
 
-// query is something that Prometheus is asked, as it is written and as it is asked here.
+// query is something for Prometheus, as it is written and as it is sent here.
 type query struct {
 	where  string
 	expr   string
@@ -26,7 +26,7 @@ type query struct {
 }
 
 // Every query of every panel and every rule returns data from a scrape of a running controller, and what a legend names is
-// a label of it. Alerts are silent while all is well, so that they are asked without their threshold.
+// a label of it. Alerts are silent while all is well, so that they are queried without their threshold.
 func TestEveryQueryReturnsData(t *testing.T) {
 	program, err := exec.LookPath("prometheus")
 	if err != nil {
@@ -43,7 +43,7 @@ func TestEveryQueryReturnsData(t *testing.T) {
 		}
 	})
 	if t.Failed() {
-		t.Fatal("not everything happened that queries ask for")
+		t.Fatal("not everything happened that is queried")
 	}
 	rules := ruleQueries(t, p)
 	t.Run("panels", func(t *testing.T) { check(t, p, panelQueries()) })
@@ -121,11 +121,11 @@ func withoutThreshold(expr string) string {
 	return expr
 }
 
-// check has everything asked until all is answered with data.
+// check runs all queries until each returns data.
 func check(t *testing.T, p *prometheus, queries []query) {
 	t.Helper()
 	if len(queries) == 0 {
-		t.Fatal("nothing to ask")
+		t.Fatal("nothing to query")
 	}
 	left := slices.Clone(queries)
 	waitUntil(t, "every query returns data", func() (bool, string) {

@@ -49,7 +49,7 @@ func TestFM_F03_F05_SpotCannotBeHadAtAll(t *testing.T) {
 			s.advanceClock(4 * time.Minute)
 			got := s.mustLaunchClaim(claim("both", needsOf("m5.large,m6i.large", "spot,on-demand")))
 			if got.CapacityType != "on-demand" || got.SpotRoleMissing != tc.roleMissing {
-				t.Errorf("bought %+v", got)
+				t.Errorf("launched %+v", got)
 			}
 		})
 	}
@@ -68,7 +68,7 @@ func TestFM_F04_TheQuotaOfVCPUs(t *testing.T) {
 		t.Error("spot is out too")
 	}
 	if got := s.mustLaunchClaim(claim("two", needsOf("m5.large", "spot,on-demand"))); got.CapacityType != "spot" {
-		t.Errorf("bought %+v", got)
+		t.Errorf("launched %+v", got)
 	}
 }
 
@@ -179,7 +179,7 @@ func TestReservedCapacityIsUsedFirst(t *testing.T) {
 		got := s.mustLaunchClaim(claim(fmt.Sprintf("claim-%d", i), n))
 		kinds = append(kinds, got.CapacityType)
 		if reserved := got.CapacityType == "reserved"; reserved != (got.Reservation == id) || reserved != (s.instanceByID(got.ID).Reservation == id) {
-			t.Errorf("bought %+v, the instance is in %q", got, s.instanceByID(got.ID).Reservation)
+			t.Errorf("launched %+v, the instance is in %q", got, s.instanceByID(got.ID).Reservation)
 		}
 	}
 	if diff := cmp.Diff([]string{"reserved", "reserved", "reserved", "on-demand"}, kinds); diff != "" {
@@ -195,7 +195,7 @@ func TestFM_F08_AReservationThatShrank(t *testing.T) {
 	s.putControl("reservations", `[{"id":"`+id+`","total":0,"available":0}]`)
 	got := s.mustLaunchClaim(claim("one", needsOf("m5.large", "reserved,on-demand")))
 	if got.CapacityType != "on-demand" || got.Reservation != "" {
-		t.Errorf("bought %+v, want one on demand", got)
+		t.Errorf("launched %+v, want one on demand", got)
 	}
 	if free := s.market.reservations.Free(id); free != 0 {
 		t.Errorf("%d free in the reservation, want none", free)
@@ -264,7 +264,7 @@ func TestFM_F14_ASpreadGroupIsFull(t *testing.T) {
 		t.Error("not exactly this zone is out for this group")
 	}
 	if got := s.mustLaunchClaim(claim("ninth", n)); got.Zone == zoneA || got.PlacementGroup != "pg-spread" {
-		t.Errorf("bought %+v, want one in another zone", got)
+		t.Errorf("launched %+v, want one in another zone", got)
 	}
 }
 

@@ -41,7 +41,7 @@ func (l *awsEnv) newMarket(d *discover.Discoverer) *market {
 	return m
 }
 
-// open is a market that has been asked.
+// open is a market that has been queried.
 func (l *awsEnv) open() *market {
 	l.Helper()
 	return l.openMarket(l.newMarket(l.newDiscoverer()))
@@ -224,7 +224,7 @@ func TestOfferingsFollowZonesPricesAndCapacity(t *testing.T) {
 	class := l.resolvedClass()
 	want := []string{"on-demand " + zoneA, "on-demand " + zoneB, "spot " + zoneA, "spot " + zoneB}
 	if diff := cmp.Diff(want, availableOfferings(m.typesOfClass(l, class)["m5.large"])); diff != "" {
-		t.Errorf("sold in two of three zones (-want +got):\n%s", diff)
+		t.Errorf("offered in two of three zones (-want +got):\n%s", diff)
 	}
 	class.Status.Subnets = slices.DeleteFunc(class.Status.Subnets, func(s awsv1.Subnet) bool { return s.Zone == zoneA })
 	if diff := cmp.Diff([]string{want[1], want[3]}, availableOfferings(m.typesOfClass(l, class)["m5.large"])); diff != "" {
@@ -238,7 +238,7 @@ func onlyValue(t *catalog.InstanceType, key string) (string, bool) {
 	return strings.Join(r.Values, ","), !r.Not && len(r.Values) == 1
 }
 
-// E11: an empty answer is a failure, not the end of all types. The last list stays.
+// E11: an empty response is a failure, not the end of all types. The last list stays.
 func TestFM_E11_AnEmptyListingIsAnError(t *testing.T) {
 	t.Parallel()
 	for name, list := range map[string]string{"no types": "instanceTypeSet", "no offerings": "instanceTypeOfferingSet"} {
@@ -255,15 +255,15 @@ func TestFM_E11_AnEmptyListingIsAnError(t *testing.T) {
 			}}}
 			m, class := l.newMarket(l.newDiscoverer()), l.resolvedClass()
 			if _, err := m.Types(class, nil); err == nil {
-				t.Error("types before EC2 was asked: no error")
+				t.Error("types before EC2 was called: no error")
 			}
 			before := len(l.openMarket(m).typesOfClass(l, class))
 			empty.Store(true)
 			if err := m.Refresh(t.Context()); err == nil {
-				t.Error("refresh with an empty answer: no error")
+				t.Error("refresh with an empty response: no error")
 			}
 			if after := len(m.typesOfClass(l, class)); after != before {
-				t.Errorf("%d types after an empty answer, want the %d from before", after, before)
+				t.Errorf("%d types after an empty response, want the %d from before", after, before)
 			}
 		})
 	}

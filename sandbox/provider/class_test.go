@@ -120,7 +120,7 @@ func TestFM_E13_E17_AClassOutlivesTrouble(t *testing.T) {
 	for name, spoil := range map[string]func(*awsEnv){
 		"everything is throttled":    func(l *awsEnv) { l.throttleActions("*") },
 		"everything fails":           func(l *awsEnv) { l.injectFault(awsemu.Fault{Action: "*", Code: "InternalError", Status: 500}) },
-		"nothing answers":            func(l *awsEnv) { l.injectFault(awsemu.Fault{Action: "*", Drop: awsemu.DropBefore}) },
+		"nothing responds":           func(l *awsEnv) { l.injectFault(awsemu.Fault{Action: "*", Drop: awsemu.DropBefore}) },
 		"lookups are denied":         func(l *awsEnv) { l.denyAction("ec2:Describe*") },
 		"parameters may not be read": func(l *awsEnv) { l.denyAction("ssm:GetParameter") },
 	} {
@@ -164,8 +164,8 @@ func TestDeletionOfAClass(t *testing.T) {
 	if finalizers := e.storedClass().Finalizers; !slices.Contains(finalizers, awsv1.FinalizerTermination) || len(e.existingProfiles()) == 0 || len(e.templateNames()) == 0 {
 		t.Errorf("with a claim: finalizers %v, profiles %v, templates %v", finalizers, e.existingProfiles(), e.templateNames())
 	}
-	if !slices.Contains(e.told, string(event.WaitingOnNodeClaimTermination)+" default") {
-		t.Errorf("told %v", e.told)
+	if !slices.Contains(e.emitted, string(event.WaitingOnNodeClaimTermination)+" default") {
+		t.Errorf("reported %v", e.emitted)
 	}
 	if err := e.kube.Delete(t.Context(), one); err != nil {
 		t.Fatal(err)
@@ -226,7 +226,7 @@ func TestFM_E19_AZoneIsShiftedAway(t *testing.T) {
 	}
 	before := l.countCalls(wire.EC2, "DescribeInstances")
 	if _, err := inv.Fresh(t.Context(), id); err != nil || l.countCalls(wire.EC2, "DescribeInstances") != before {
-		t.Errorf("fresh: %v, want what is remembered and no call", err)
+		t.Errorf("fresh: %v, want what is kept and no call", err)
 	}
 	if err := inv.Terminate(t.Context(), id); err == nil || cloud.Is(err, cloud.NotFound) || l.countCalls(wire.EC2, "TerminateInstances") > 0 {
 		t.Errorf("terminate: %v, want it refused without a call", err)

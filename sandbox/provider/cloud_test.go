@@ -41,9 +41,9 @@ type classEnv struct {
 	classes *nodeclass.Classes
 	hashes  *nodeclass.Hashes
 
-	mu    sync.Mutex
-	told  []string
-	texts []string
+	mu      sync.Mutex
+	emitted []string
+	texts   []string
 }
 
 // Emit notes an event.
@@ -51,7 +51,7 @@ func (e *classEnv) Emit(obj client.Object, events ...event.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, one := range events {
-		e.told = append(e.told, string(one.Reason)+" "+obj.GetName())
+		e.emitted = append(e.emitted, string(one.Reason)+" "+obj.GetName())
 		e.texts = append(e.texts, string(one.Reason)+": "+one.Text)
 	}
 }
@@ -71,7 +71,7 @@ func newEstate(t *testing.T, changes ...func(*awsv1.EC2NodeClass)) *classEnv {
 	return e
 }
 
-// reconcile brings the class up to date, with answers that are not older than now.
+// reconcile brings the class up to date, with responses that are not older than now.
 func (e *classEnv) reconcile() *awsv1.EC2NodeClass {
 	e.Helper()
 	e.advanceClock(2 * time.Minute)
@@ -208,9 +208,9 @@ func TestCloudFromClassToInstance(t *testing.T) {
 	if cpu := got.Capacity[corev1.ResourceCPU]; cpu.String() != "2" || len(got.Allocatable) == 0 {
 		t.Errorf("capacity %v, allocatable %v", got.Capacity, got.Allocatable)
 	}
-	// A02: the status could not be written; asked again it is the same instance.
+	// A02: the status could not be written; called again it is the same instance.
 	if again := mustLaunch(t, c, one); again.ID != got.ID {
-		t.Errorf("asked again: %s, want %s", again.ID, got.ID)
+		t.Errorf("called again: %s, want %s", again.ID, got.ID)
 	}
 	if n := e.countFleetCalls(); n != 1 {
 		t.Errorf("%d fleets, want one", n)
@@ -304,7 +304,7 @@ func (e *classEnv) reconcileAnyhow() {
 	}
 }
 
-// A01: a process that dies between the answer of EC2 and the status of the claim leaves an orphan, which
+// A01: a process that dies between the response of EC2 and the status of the claim leaves an orphan, which
 // the next process takes over: one instance stays per claim.
 func TestFM_A01_CloudAdoptsWhatAnEarlierProcessBought(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -331,7 +331,7 @@ func TestFM_A01_CloudAdoptsWhatAnEarlierProcessBought(t *testing.T) {
 				got[mustLaunch(t, c, one).ID] = true
 			}
 			if diff := cmp.Diff(bought, got); diff != "" {
-				t.Errorf("instances (-bought +found):\n%s", diff)
+				t.Errorf("instances (-launched +found):\n%s", diff)
 			}
 			if n := len(e.liveInstances()); n != len(claims) {
 				t.Errorf("%d instances for %d claims", n, len(claims))

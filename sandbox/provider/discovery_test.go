@@ -112,14 +112,14 @@ func TestTermsOfOneKindShareACall(t *testing.T) {
 		}
 	}
 	if calls := l.countCalls(wire.EC2, "DescribeSubnets"); calls != 3 {
-		t.Errorf("%d calls for two ids and two sets of tags asked three times, want 3", calls)
+		t.Errorf("%d calls for two ids and two sets of tags requested three times, want 3", calls)
 	}
 	l.advanceClock(time.Minute)
 	if _, err := d.Subnets(t.Context(), class); err != nil {
 		t.Fatal(err)
 	}
 	if calls := l.countCalls(wire.EC2, "DescribeSubnets"); calls != 6 {
-		t.Errorf("%d calls after the answers are a minute old, want 6", calls)
+		t.Errorf("%d calls after the responses are a minute old, want 6", calls)
 	}
 }
 
@@ -173,7 +173,7 @@ func TestAliases(t *testing.T) {
 		"windows2019":                  {"windows2019@latest", "1.34", windows("1.34", "2019"), 1},
 		"windows2022":                  {"windows2022@latest", "1.34", windows("1.34", "2022"), 1},
 		"windows2025":                  {"windows2025@latest", "1.35", windows("1.35", "2025"), 1},
-		"a version nobody published":   {"al2023@v19990101", "1.34", nil, 0},
+		"an unpublished version":       {"al2023@v19990101", "1.34", nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -261,7 +261,7 @@ func TestALatestImageThatIsDeprecatedIsLookedUpAgain(t *testing.T) {
 	const path = "/aws/service/ami-windows-latest/Windows_Server-2022-English-Core-EKS_Optimized-1.34/image_id"
 	first := l.imageOfParameter(path)
 	images := func() string {
-		l.advanceClock(time.Minute) // forget images, not parameters
+		l.advanceClock(time.Minute) // drop images, not parameters
 		found, err := d.Images(t.Context(), class, "1.34")
 		if err != nil || len(found) != 1 {
 			t.Fatalf("images: %v %v", found, err)
@@ -285,7 +285,7 @@ func TestALatestImageThatIsDeprecatedIsLookedUpAgain(t *testing.T) {
 	}
 }
 
-// E13, E15: an answer without anything is empty; no answer is an error. They are never mixed up.
+// E13, E15: a response without anything is empty; no response is an error. They are never mixed up.
 func TestFM_E13_E15_NothingFoundIsNotAnError(t *testing.T) {
 	t.Parallel()
 	lookups := map[string]func(*testing.T, *discover.Discoverer, *awsv1.EC2NodeClass) (int, error){

@@ -55,7 +55,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// awsEnv is an emulated AWS behind HTTP with a clock that only moves when told.
+// awsEnv is an emulated AWS behind HTTP with a clock that only moves on request.
 type awsEnv struct {
 	*testing.T
 	emu     *awsemu.Emulator
@@ -63,7 +63,7 @@ type awsEnv struct {
 	server  *httptest.Server
 	sdk     aws.Config // of the controller
 	keys    credentials.StaticCredentialsProvider
-	person  aws.Config // of whoever sets the scene
+	person  aws.Config // of the test itself
 	metrics *metric.Set
 	ids     atomic.Int64
 }
@@ -140,7 +140,7 @@ func (l *awsEnv) config(keys aws.CredentialsProvider) aws.Config {
 	}
 }
 
-// whole sends requests with a body of their own. The SDK closes the body of a request as soon as an answer
+// whole sends requests with a body of their own. The SDK closes the body of a request as soon as a response
 // begins, which ends the connection if the transport did not look for the end of the body yet: that is
 // rare, except with a server as near as this one.
 type whole struct{ next http.RoundTripper }
@@ -160,7 +160,7 @@ func (w whole) RoundTrip(request *http.Request) (*http.Response, error) {
 
 func (l *awsEnv) currentTime() time.Time { return l.clock.Now() }
 
-// callControlAPI steers the emulator and returns its answer.
+// callControlAPI steers the emulator and returns its response.
 func (l *awsEnv) callControlAPI(method, path, body string) string {
 	l.Helper()
 	request, err := http.NewRequestWithContext(l.Context(), method, l.server.URL+"/_dovetail/"+path, strings.NewReader(body))
@@ -358,7 +358,7 @@ func (l *awsEnv) launchInstances(count int32, market ec2types.DefaultTargetCapac
 		ids = append(ids, i.InstanceIds...)
 	}
 	if len(ids) != int(count) {
-		l.Fatalf("bought %v, want %d instances: %+v", ids, count, out.Errors)
+		l.Fatalf("launched %v, want %d instances: %+v", ids, count, out.Errors)
 	}
 	return ids
 }

@@ -278,7 +278,7 @@ func (l *awsEnv) waitForPolling() {
 	})
 }
 
-// H04, H05: messages about instances that are gone, nobody's or another cluster's are deleted, nothing
+// H04, H05: messages about instances that are gone, unmanaged or of another cluster are deleted, nothing
 // is done, and a queue that two clusters share is said once.
 func TestFM_H04_H05_MessagesAboutOthers(t *testing.T) {
 	t.Parallel()

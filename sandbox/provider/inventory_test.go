@@ -163,7 +163,7 @@ func TestFindIsBatchedAndCached(t *testing.T) {
 		}
 	}
 	if calls := l.countCalls(wire.EC2, "DescribeInstances"); calls != 1 {
-		t.Errorf("%d calls for a hundred instances asked twice, want 1", calls)
+		t.Errorf("%d calls for a hundred instances requested twice, want 1", calls)
 	}
 }
 
@@ -252,7 +252,7 @@ func TestFM_E02_TerminateIsAcceptedAndTheInstanceRunsOn(t *testing.T) {
 	if err := inv.Terminate(t.Context(), id); !cloud.Is(err, cloud.NotFound) {
 		t.Errorf("terminate once it ended: %v, want NotFound", err)
 	}
-	// E20: and it does not come back, whatever an old answer says.
+	// E20: and it does not come back, whatever an old response says.
 	if _, err := inv.Find(t.Context(), id); !cloud.Is(err, cloud.NotFound) {
 		t.Errorf("find once it ended: %v, want NotFound", err)
 	}
@@ -288,13 +288,13 @@ func TestFM_E03_NotFoundOnce(t *testing.T) {
 	l.injectFault(awsemu.Fault{Action: "ec2:DescribeInstances", Count: 1, Code: "InvalidInstanceID.NotFound", Message: "The instance ID '" + ids[0] + "' does not exist", Status: 400})
 	for id, err := range callConcurrently(ids, func(id string) error { _, err := inv.Fresh(t.Context(), id); return err }) {
 		if err != nil {
-			t.Errorf("%s: %v; the one that was not found is to be asked for alone", id, err)
+			t.Errorf("%s: %v; the one that was not found is to be requested alone", id, err)
 		}
 	}
 	l.injectFault(awsemu.Fault{Action: "ec2:DescribeInstances", Count: 1, Code: "InvalidInstanceID.NotFound", Message: "The instance ID '" + ids[0] + "' does not exist", Status: 400})
 	_, _ = inv.Fresh(t.Context(), ids[0])
 	if got, err := inv.Fresh(t.Context(), ids[0]); err != nil || got.ID != ids[0] {
-		t.Errorf("asked again: %+v %v", got, err)
+		t.Errorf("called again: %+v %v", got, err)
 	}
 }
 
@@ -306,12 +306,12 @@ func TestFM_E08_E09_G3_TroubleIsNeverNotFound(t *testing.T) {
 		spoil func(*awsEnv)
 		kind  cloud.Kind
 	}{
-		"throttled":      {func(l *awsEnv) { l.throttleActions("ec2:*") }, cloud.Throttled},
-		"broken":         {func(l *awsEnv) { l.injectFault(awsemu.Fault{Action: "ec2:*", Code: "InternalError", Status: 500}) }, cloud.Unknown},
-		"unavailable":    {func(l *awsEnv) { l.injectFault(awsemu.Fault{Action: "ec2:*", Code: "Unavailable", Status: 503}) }, cloud.Unknown},
-		"cut off":        {func(l *awsEnv) { l.injectFault(awsemu.Fault{Action: "ec2:*", Drop: awsemu.DropBefore}) }, cloud.Unknown},
-		"half an answer": {func(l *awsEnv) { l.injectFault(awsemu.Fault{Action: "ec2:*", Truncate: true}) }, cloud.Unknown},
-		"denied":         {func(l *awsEnv) { l.denyAction("ec2:*") }, cloud.Denied},
+		"throttled":       {func(l *awsEnv) { l.throttleActions("ec2:*") }, cloud.Throttled},
+		"broken":          {func(l *awsEnv) { l.injectFault(awsemu.Fault{Action: "ec2:*", Code: "InternalError", Status: 500}) }, cloud.Unknown},
+		"unavailable":     {func(l *awsEnv) { l.injectFault(awsemu.Fault{Action: "ec2:*", Code: "Unavailable", Status: 503}) }, cloud.Unknown},
+		"cut off":         {func(l *awsEnv) { l.injectFault(awsemu.Fault{Action: "ec2:*", Drop: awsemu.DropBefore}) }, cloud.Unknown},
+		"half a response": {func(l *awsEnv) { l.injectFault(awsemu.Fault{Action: "ec2:*", Truncate: true}) }, cloud.Unknown},
+		"denied":          {func(l *awsEnv) { l.denyAction("ec2:*") }, cloud.Denied},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -384,6 +384,6 @@ func TestTerminationsAreBatched(t *testing.T) {
 		}
 	}
 	if state := l.instanceByID(foreign).State; state != inventory.StatePending {
-		t.Errorf("the instance of somebody else is %s", state)
+		t.Errorf("the instance of another owner is %s", state)
 	}
 }

@@ -58,7 +58,7 @@ func (l *awsEnv) newLaunchEnv(changes ...func(*awsv1.EC2NodeClass)) *launchEnv {
 	return s
 }
 
-// restartLauncher forgets everything that only the launcher knows.
+// restartLauncher drops everything that only the launcher knows.
 func (s *launchEnv) restartLauncher() {
 	s.Helper()
 	s.restartWith()
@@ -174,7 +174,7 @@ func (l *awsEnv) countFleetCalls() int {
 }
 
 // An instance is launched as spot or on demand, with the tags that the policies request, and is
-// what the answer says (AWS provider 5.3, 5.4, 13.1; S-140).
+// what the response says (AWS provider 5.3, 5.4, 13.1; S-140).
 func TestLaunch(t *testing.T) {
 	t.Parallel()
 	for _, capacityType := range []string{"spot", "on-demand"} {
@@ -240,7 +240,7 @@ func TestS004_TheNextOfferingsAreRequestedAtOnce(t *testing.T) {
 			}
 			got := s.mustLaunchClaim(claim("one", tc.needs))
 			if got.CapacityType != tc.want || s.instanceByID(got.ID).CapacityType != tc.want {
-				t.Errorf("bought %+v, want %s", got, tc.want)
+				t.Errorf("launched %+v, want %s", got, tc.want)
 			}
 			if n := s.countFleetCalls(); n != tc.fleet {
 				t.Errorf("%d fleets, want %d", n, tc.fleet)
@@ -280,7 +280,7 @@ func TestFM_F02_NothingCanBeHad(t *testing.T) {
 	s.mustLaunchClaim(claim("one", n))
 }
 
-// A03: an answer that is lost after the fleet was made leads to the same instance: through the retries
+// A03: a response that is lost after the fleet was made leads to the same instance: through the retries
 // of the SDK, through the next launch, and after a restart (A01).
 func TestFM_A01_A03_ALostAnswer(t *testing.T) {
 	t.Parallel()
@@ -422,7 +422,7 @@ func TestFM_A11_TheProfileIsTooNew(t *testing.T) {
 	l.putControl("lag", `{"profiles":"10s"}`)
 	s := l.newLaunchEnv()
 	if reason, message, retry, err := s.Validate(t.Context(), s.class); reason != "" || !retry || err == nil {
-		t.Errorf("validate: %q %q %v %v, want to be asked again", reason, message, retry, err)
+		t.Errorf("validate: %q %q %v %v, want to be called again", reason, message, retry, err)
 	}
 	_, err := s.launchClaim(claim("one", needsOf("m5.large", "on-demand")))
 	if e := asError(err); e == nil || e.Kind != cloud.Unknown || e.Reason != "InstanceProfileNameInvalid" {

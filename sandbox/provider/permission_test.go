@@ -31,7 +31,7 @@ func TestFM_E17_DryRuns(t *testing.T) {
 		"EC2 fails": {spoil: func(l *awsEnv) {
 			l.injectFault(awsemu.Fault{Action: "ec2:RunInstances", Code: "InternalError", Status: 500})
 		}, again: true},
-		"EC2 does not answer": {spoil: func(l *awsEnv) { l.injectFault(awsemu.Fault{Action: "ec2:CreateFleet", Drop: awsemu.DropBefore}) }, again: true},
+		"EC2 does not respond": {spoil: func(l *awsEnv) { l.injectFault(awsemu.Fault{Action: "ec2:CreateFleet", Drop: awsemu.DropBefore}) }, again: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

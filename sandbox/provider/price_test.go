@@ -74,7 +74,7 @@ func TestPricesArePaged(t *testing.T) {
 			}
 		}
 		if len(tokens) < 2 {
-			t.Errorf("%s was asked with the tokens %v in %d calls, want pages", action, tokens, len(calls))
+			t.Errorf("%s was called with the tokens %v in %d calls, want pages", action, tokens, len(calls))
 		}
 	}
 }
@@ -102,7 +102,7 @@ func TestPricesStayWhenTheyCannotBeRead(t *testing.T) {
 			spoil:        func(l *awsEnv) { l.denyAction("pricing:GetProducts") },
 			wantOnDemand: 1, wantSpot: 4, wantMentioned: "on-demand",
 		},
-		"half an answer arrives": {
+		"half a response arrives": {
 			spoil:        func(l *awsEnv) { l.injectFault(awsemu.Fault{Action: "pricing:GetProducts", Truncate: true}) },
 			wantOnDemand: 1, wantSpot: 4, wantMentioned: "on-demand",
 		},
@@ -135,8 +135,8 @@ func TestFM_P01_BuiltInPricesWithoutThePriceList(t *testing.T) {
 		wantCalls bool
 		wantErr   bool
 	}{
-		"an isolated VPC does not ask":                  {isolated: true},
-		"an unreachable service is asked, and reported": {wantCalls: true, wantErr: true},
+		"an isolated VPC makes no call":                  {isolated: true},
+		"an unreachable service is called, and reported": {wantCalls: true, wantErr: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -145,13 +145,13 @@ func TestFM_P01_BuiltInPricesWithoutThePriceList(t *testing.T) {
 			l.putControl("prices", `[{"capacityType":"on-demand","instanceType":"m5.large","price":77},{"capacityType":"spot","instanceType":"m5.large","price":2}]`)
 			table := l.prices(tc.isolated)
 			if before, known := table.Spot("m5.large", zoneA); !known || before <= 0 || before >= 1 {
-				t.Errorf("before the first answer spot costs %v %v, want the built-in price on demand", before, known)
+				t.Errorf("before the first response spot costs %v %v, want the built-in price on demand", before, known)
 			}
 			if err := table.Refresh(t.Context()); (err != nil) != tc.wantErr {
 				t.Errorf("refresh: %v", err)
 			}
 			if asked := l.countCalls(wire.Pricing, "GetProducts") > 0; asked != tc.wantCalls {
-				t.Errorf("the price list was asked: %v, want %v", asked, tc.wantCalls)
+				t.Errorf("the price list was called: %v, want %v", asked, tc.wantCalls)
 			}
 			if usd, known := table.OnDemand("m5.large"); !known || usd <= 0 || usd >= 1 {
 				t.Errorf("on demand: %v %v, want the built-in price", usd, known)

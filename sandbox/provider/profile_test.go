@@ -251,7 +251,7 @@ func TestCollectedProfiles(t *testing.T) {
 		t.Errorf("after an hour (-want +got):\n%s", diff)
 	}
 	if _, err := iam.NewFromConfig(l.person).GetInstanceProfile(t.Context(), &iam.GetInstanceProfileInput{InstanceProfileName: new("handmade")}); err != nil {
-		t.Errorf("the profile of somebody else: %v", err)
+		t.Errorf("the profile of another owner: %v", err)
 	}
 }
 

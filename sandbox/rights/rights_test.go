@@ -63,7 +63,7 @@ func TestS_116_WithoutARightToTheLease(t *testing.T) {
 			t.Parallel()
 			namespace := server.Namespace(t)
 			lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "karpenter-leader-election", Namespace: namespace}}
-			if r.Name != "" { // one that somebody left behind, so that it has to be changed
+			if r.Name != "" { // one that another test left behind, so that it has to be changed
 				lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: new("gone"), LeaseDurationSeconds: new(int32(1)), RenewTime: new(metav1.NewMicroTime(time.Now().Add(-time.Hour)))}
 				if err := kube.Create(t.Context(), lease); err != nil {
 					t.Fatal(err)
@@ -79,7 +79,7 @@ func TestS_116_WithoutARightToTheLease(t *testing.T) {
 					return err.Error()
 				}
 				if holder := lease.Spec.HolderIdentity; holder == nil || *holder == "gone" {
-					return "nobody leads"
+					return "no process leads"
 				}
 				return ""
 			})
@@ -277,7 +277,7 @@ func TestS_116_WithoutARightToWrite(t *testing.T) {
 
 	for _, r := range chartRights(func(r rights.Right) bool { return r.Value == "" && !r.Vital }) {
 		if !slices.ContainsFunc(tried, func(x rights.Right) bool { return x.Role == r.Role && x.Rule() == r.Rule() }) {
-			t.Errorf("nobody tried what happens without %s", r.Rule())
+			t.Errorf("no test covers what happens without %s", r.Rule())
 		}
 	}
 }

@@ -32,7 +32,7 @@ func (a *emulated) killAfter(t *testing.T, calls int, args ...string) bool {
 			return
 		}
 		if left--; left == 0 {
-			_ = syscall.Kill(-group, syscall.SIGKILL) // it has not ended: it waits for an answer
+			_ = syscall.Kill(-group, syscall.SIGKILL) // it has not ended: it waits for a response
 		}
 	})
 	defer stop()

@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 
 func run(m *testing.M) (code int, err error) {
 	harness.Tune(0, 0)
-	ctrllog.SetLogger(klog.Background()) // else clients complain that nobody did
+	ctrllog.SetLogger(klog.Background()) // else clients complain that no logger is set
 	ctx := context.Background()
 	programs := map[harness.Program]string{}
 	for _, p := range []harness.Program{harness.Dovetail, harness.Predecessor, harness.Kubectl, harness.Helm} {

@@ -139,5 +139,5 @@ func TestFM_C11_ASecondRelease(t *testing.T) {
 		t.Errorf("%s leads in the second namespace", now)
 	}
 	runLine(t, "kubectl scale deployment karpenter -n kube-system --replicas=0")
-	waitUntil(t, "the second one leads", func() (bool, string) { return leaseHolder(t, "karpenter") != "", "nobody does" })
+	waitUntil(t, "the second one leads", func() (bool, string) { return leaseHolder(t, "karpenter") != "", "none does" })
 }

@@ -164,7 +164,7 @@ func (s *takeoverRun) checkLeftovers(t *testing.T) {
 	waitForRunningPods(t, "general", 2)
 	waitForRunningPods(t, "batch", 1)
 	waitForRunningPods(t, "frozen", 1)
-	// Somebody else's, which only look alike.
+	// Those of another owner, which only look alike.
 	if _, err := k.ec2.CreateLaunchTemplate(t.Context(), foreignTemplate()); err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func (s *takeoverRun) reuseValues(t *testing.T) {
 	t.Helper()
 	out := runFailingLine(t, "helm upgrade karpenter $CHARTS/karpenter -n $NAMESPACE --reuse-values")
 	if !strings.Contains(out, "--reuse-values has kept it") || !strings.Contains(out, "--reset-then-reuse-values") {
-		t.Errorf("the fix is not told:\n%s", out)
+		t.Errorf("the fix is not named:\n%s", out)
 	}
 	if now := leaseHolder(t, namespace); !isPredecessor(now) {
 		t.Errorf("%s leads after an upgrade that was refused", now)
@@ -259,7 +259,7 @@ func (s *takeoverRun) checkAdopted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !condition.True(drifted.Status.Conditions, karpv1.ConditionDrifted) || drifted.Annotations[karpv1.AnnotationNodePoolHash] != "13" {
-		t.Errorf("what Karpenter found to have drifted is forgotten: %v %v", drifted.Annotations, drifted.Status.Conditions)
+		t.Errorf("what Karpenter found to have drifted is dropped: %v %v", drifted.Annotations, drifted.Status.Conditions)
 	}
 	s.was = s.state(t)
 }

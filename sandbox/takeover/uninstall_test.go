@@ -149,7 +149,7 @@ func TestFM_C18_UninstalledFirst(t *testing.T) {
 	waitForRunningPods(t, "left", 2)
 	runFailingLine(t, "kubectl delete nodeclaim "+claims[0].Name+" --timeout=3s")
 	if ids := liveInstances(); len(ids) != 2 {
-		t.Errorf("instances %v, although nobody is there to end them", ids)
+		t.Errorf("instances %v, although no process is there to end them", ids)
 	}
 
 	runLine(t, install)
@@ -197,7 +197,7 @@ func TestLC_63_NodesAreDeleted(t *testing.T) {
 		t.Errorf("%d pools are left", len(pools))
 	}
 	if classes := list(t, &awsv1.EC2NodeClassList{}).Items; len(classes) != 1 {
-		t.Errorf("%d classes, although nobody asked to delete them", len(classes))
+		t.Errorf("%d classes, although their deletion was not requested", len(classes))
 	}
 	if out, _ := tryLine(t, "kubectl get clusterroles,clusterrolebindings -o name | grep karpenter"); out != "" {
 		t.Errorf("rights are left: %s", out)

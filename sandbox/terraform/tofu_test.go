@@ -102,13 +102,13 @@ func (r root) applyDenied(t *testing.T, action string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer, err := http.DefaultClient.Do(req)
+		response, err := http.DefaultClient.Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer answer.Body.Close()
-		if answer.StatusCode/100 != 2 {
-			t.Fatalf("%s faults: %s", method, answer.Status)
+		defer response.Body.Close()
+		if response.StatusCode/100 != 2 {
+			t.Fatalf("%s faults: %s", method, response.Status)
 		}
 	}
 	faults(http.MethodPost, `{"action": "`+action+`", "code": "AccessDeniedException", "status": 403}`)

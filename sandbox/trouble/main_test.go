@@ -67,7 +67,7 @@ func preparePrograms(ctx context.Context, s *harness.Server) (func(int) (int, er
 	}, nil
 }
 
-// unreadableLines finds lines of a log that people cannot use: no JSON, a key twice, an answer of AWS as XML.
+// unreadableLines finds lines of a log that people cannot use: no JSON, a key twice, a response of AWS as XML.
 func unreadableLines(path string) []string {
 	text, err := os.ReadFile(path)
 	if err != nil {

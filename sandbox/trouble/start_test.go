@@ -22,7 +22,7 @@ func TestExitsAtStart(t *testing.T) {
 	if err := os.WriteFile(token, []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	const nobody = "http://127.0.0.1:1"
+	const unreachable = "http://127.0.0.1:1"
 	for name, tc := range map[string]struct {
 		flags, env, without []string
 		want                []string
@@ -33,12 +33,12 @@ func TestExitsAtStart(t *testing.T) {
 		"no cluster name":        {without: []string{"CLUSTER_NAME"}, want: []string{"--cluster-name, CLUSTER_NAME: not given"}, code: 2},
 		"no kubeconfig":          {env: []string{"KUBECONFIG=/does/not/exist"}, want: []string{"the file that KUBECONFIG names does not exist: /does/not/exist"}, code: 1},
 		"no region":              {without: []string{"AWS_REGION", "AWS_DEFAULT_REGION"}, want: []string{"set AWS_REGION"}, code: 1},
-		"EC2 cannot be reached":  {env: []string{"AWS_ENDPOINT_URL_EC2=" + nobody}, want: []string{"EC2 in eu-west-1 cannot be used", "check the network", "connection refused"}, code: 1},
+		"EC2 cannot be reached":  {env: []string{"AWS_ENDPOINT_URL_EC2=" + unreachable}, want: []string{"EC2 in eu-west-1 cannot be used", "check the network", "connection refused"}, code: 1},
 		"no credentials":         {without: []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}, want: []string{"the controller has no credentials for AWS", "aws eks create-pod-identity-association --cluster-name sandbox", "eks.amazonaws.com/role-arn"}, code: 1},
-		"EKS cannot be reached":  {without: []string{"CLUSTER_ENDPOINT"}, env: []string{"AWS_ENDPOINT_URL_EKS=" + nobody}, want: []string{`endpoint of cluster "sandbox"`, "set cluster-endpoint"}, code: 1},
+		"EKS cannot be reached":  {without: []string{"CLUSTER_ENDPOINT"}, env: []string{"AWS_ENDPOINT_URL_EKS=" + unreachable}, want: []string{`endpoint of cluster "sandbox"`, "set cluster-endpoint"}, code: 1},
 		"EKS knows no such name": {without: []string{"CLUSTER_ENDPOINT"}, env: []string{"CLUSTER_NAME=nope"}, want: []string{`endpoint of cluster "nope"`, "No cluster found for name: nope"}, code: 1},
 		"STS cannot be reached": {
-			without: []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}, env: []string{"AWS_ENDPOINT_URL_STS=" + nobody, "AWS_ROLE_ARN=arn:aws:iam::111122223333:role/c", "AWS_WEB_IDENTITY_TOKEN_FILE=" + token},
+			without: []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}, env: []string{"AWS_ENDPOINT_URL_STS=" + unreachable, "AWS_ROLE_ARN=arn:aws:iam::111122223333:role/c", "AWS_WEB_IDENTITY_TOKEN_FILE=" + token},
 			want: []string{"web identity", "dnsPolicy=Default"}, code: 1,
 		},
 	} {
@@ -49,7 +49,7 @@ func TestExitsAtStart(t *testing.T) {
 	}
 }
 
-// Credentials that EC2 does not know. Not parallel: the answer of EC2 is the same for all.
+// Credentials that EC2 does not know. Not parallel: the response of EC2 is the same for all.
 func TestWrongCredentials(t *testing.T) {
 	s := beginCase(t)
 	for code, want := range map[string]string{

@@ -42,7 +42,7 @@ func (c *cloud) Instances() []fakenode.Instance {
 	return out
 }
 
-// Changed tells of the next change in the account.
+// Changed signals the next change in the account.
 func (c *cloud) Changed() <-chan struct{} { return c.emulator.Changed() }
 
 // MayJoin says whether the cluster has an access entry for the role of a profile.

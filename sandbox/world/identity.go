@@ -103,22 +103,22 @@ func (w *World) webhookObject(port int32) *unstructured.Unstructured {
 	}}
 }
 
-// ServeHTTP answers one review.
+// ServeHTTP serves one review.
 func (p *podIdentity) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	review := &admissionv1.AdmissionReview{}
 	if err := json.NewDecoder(r.Body).Decode(review); err != nil || review.Request == nil {
 		http.Error(w, "want an AdmissionReview", http.StatusBadRequest)
 		return
 	}
-	answer := &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
+	response := &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
 	patch, err := p.patch(r.Context(), review.Request)
 	switch {
 	case err != nil:
-		answer.Warnings = []string{webhookName + ": " + err.Error()}
+		response.Warnings = []string{webhookName + ": " + err.Error()}
 	case patch != nil:
-		answer.Patch, answer.PatchType = patch, new(admissionv1.PatchTypeJSONPatch)
+		response.Patch, response.PatchType = patch, new(admissionv1.PatchTypeJSONPatch)
 	}
-	review.Request, review.Response = nil, answer
+	review.Request, review.Response = nil, response
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(review) // the API server is gone; nothing to do about it
 }

@@ -41,7 +41,7 @@ type Installation struct {
 	ServiceAccount string // empty means karpenter
 	// Rules are appended to the rights, as the value additionalClusterRoleRules of the chart does; see Granted.
 	Rules []rbacv1.PolicyRule
-	// Without takes a right away, for tests of what is told then.
+	// Without takes a right away, for tests of what is reported then.
 	Without func(rbacv1.PolicyRule) []rbacv1.PolicyRule
 }
 

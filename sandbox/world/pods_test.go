@@ -19,7 +19,7 @@ import (
 	"github.com/dovetail-sh/dovetail/sandbox/world"
 )
 
-// program stands for the binary of the image: it tells its environment and does what its first argument says.
+// program stands for the binary of the image: it reports its environment and does what its first argument says.
 const program = `#!/bin/sh
 echo "args $*"
 env | sort
@@ -168,7 +168,7 @@ func checkPods(t *testing.T, w *world.World, kube kubernetes.Interface) {
 	}
 }
 
-// checkIdentity asks who the program is, and whom its other token is for.
+// checkIdentity checks who the program is, and whom its other token is for.
 func (c podCheck) checkIdentity(kubeconfig, other string) {
 	c.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)

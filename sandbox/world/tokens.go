@@ -7,7 +7,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 )
 
-// reviewToken tells the API server who shows a token of AWS, as the authenticator of EKS does.
+// reviewToken reports to the API server who shows a token of AWS, as the authenticator of EKS does.
 func (w *World) reviewToken(out http.ResponseWriter, r *http.Request) {
 	var review authenticationv1.TokenReview
 	if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
@@ -27,5 +27,5 @@ func (w *World) reviewToken(out http.ResponseWriter, r *http.Request) {
 	}
 	review.Spec = authenticationv1.TokenReviewSpec{}
 	out.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(out).Encode(review) // the API server asks again if it did not hear
+	_ = json.NewEncoder(out).Encode(review) // the API server sends it again if it got no response
 }

@@ -77,7 +77,7 @@ func TestWorld(t *testing.T) {
 		}
 		if response, err := admin.Do(request); err == nil {
 			_ = response.Body.Close()
-			t.Error("the kubelet answers to somebody else than the API server")
+			t.Error("the kubelet responds to another client than the API server")
 		}
 	})
 	t.Run("Trust D01: no time stamp is ahead of the real clock", func(t *testing.T) {
@@ -202,7 +202,7 @@ func userOfKubeconfig(t *testing.T, kubeconfig string) string {
 	return who.Status.UserInfo.Username
 }
 
-// checkController runs a program in place of a controller, which tells how it was called and waits.
+// checkController runs a program in place of a controller, which reports how it was called and waits.
 func checkController(t *testing.T, w *world.World) {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "controller")
@@ -250,7 +250,7 @@ func checkController(t *testing.T, w *world.World) {
 	}
 	select {
 	case err := <-c.Err():
-		t.Errorf("told of an end that was wanted: %v", err)
+		t.Errorf("got an end that was wanted: %v", err)
 	case <-time.After(time.Second): // longer than the pause before a restart
 	}
 	if c.Starts() != 3 || len(lines()) != 3 {
@@ -429,7 +429,7 @@ func waitUntilDeleted(t *testing.T, kube kubernetes.Interface, name string) {
 	t.Fatalf("node %s is still there after a while", name)
 }
 
-// awaitCall asks again whenever the emulated account changed, or a little later.
+// awaitCall repeats a call whenever the emulated account changed, or a little later.
 func awaitCall(t *testing.T, w *world.World, holds func() bool) {
 	t.Helper()
 	deadline := time.After(patience)

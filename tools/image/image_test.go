@@ -115,7 +115,7 @@ func TestFiles(t *testing.T) {
 		}
 		for name, header := range headers {
 			if header.Mode&0o7222 != 0 || header.Uid != 0 || header.Gid != 0 {
-				t.Errorf("%s: %s has mode %o of %d:%d, want one of root that nobody writes to, without setuid, setgid and sticky bits", platform, name, header.Mode, header.Uid, header.Gid)
+				t.Errorf("%s: %s has mode %o of %d:%d, want one of root that is not writable, without setuid, setgid and sticky bits", platform, name, header.Mode, header.Uid, header.Gid)
 			}
 			if header.Typeflag != tar.TypeReg && header.Typeflag != tar.TypeDir {
 				t.Errorf("%s: %s is a %q", platform, name, header.Typeflag)

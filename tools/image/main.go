@@ -46,7 +46,7 @@ func run(ctx context.Context, args []string) error {
 		return fmt.Errorf("%q is no flag; --help lists them", flags.Arg(0))
 	}
 	o.platforms, o.created = strings.Split(platforms, ","), time.Unix(created, 0).UTC()
-	// ko tells what it finds out about git, which nothing here uses.
+	// ko reports what it finds out about git, which nothing here uses.
 	log.SetOutput(io.Discard)
 	fmt.Printf("building %s for %s\n", o.version, platforms)
 	digest, err := build(ctx, o)

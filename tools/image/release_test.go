@@ -70,7 +70,7 @@ func TestReleaseIsCollected(t *testing.T) {
 	}
 }
 
-// A tag that the charts do not have is told, with what to do.
+// A tag that the charts do not have is reported, with what to do.
 func TestReleaseOfAnotherTagIsRefused(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("git"); err != nil {

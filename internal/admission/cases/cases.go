@@ -81,7 +81,7 @@ func All() ([]Case, error) {
 	return cases, nil
 }
 
-// Run sends the case to an API and returns an error when the answer is not the one wanted.
+// Run sends the case to an API and returns an error when the response is not the one wanted.
 func (c Case) Run(ctx context.Context, api API) error {
 	got, err := api.Create(ctx, c.Object)
 	if len(c.Update) > 0 {

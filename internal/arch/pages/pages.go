@@ -59,12 +59,12 @@ func Blocks(page, text string) []Block {
 	return blocks
 }
 
-// Shell tells whether the block holds commands.
+// Shell reports whether the block holds commands.
 func (b Block) Shell() bool {
 	return b.Language == "sh" || b.Language == "console" || b.Language == "bash"
 }
 
-// Runs tells whether sandbox/docs runs the block.
+// Runs reports whether sandbox/docs runs the block.
 func (b Block) Runs() bool {
 	return b.Shell() && !strings.HasPrefix(b.Note, needsAWS) && !strings.HasPrefix(b.Note, runBy)
 }

@@ -74,7 +74,7 @@ func TestEveryShellBlockIsRunOrSaysWhyNot(t *testing.T) {
 	}
 }
 
-// has tells whether a test file of a folder has a text.
+// has reports whether a test file of a folder has a text.
 func has(t *testing.T, dir, text string) bool {
 	t.Helper()
 	files, err := fs.Glob(root, path.Join(dir, "*_test.go"))

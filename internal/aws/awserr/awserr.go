@@ -24,18 +24,18 @@ const (
 	CodeFleetQuota          = "MaxFleetCountExceeded"
 )
 
-// Code is the error code the service answered with, empty if there was no such answer.
+// Code is the error code of the response, empty if there was none.
 func Code(err error) string {
-	if answer, ok := errors.AsType[smithy.APIError](err); ok {
-		return answer.ErrorCode()
+	if response, ok := errors.AsType[smithy.APIError](err); ok {
+		return response.ErrorCode()
 	}
 	return ""
 }
 
-// Text is the message the service answered with, or the text of the error if there was no answer.
+// Text is the message of the response, or the text of the error if there was no response.
 func Text(err error) string {
-	if answer, ok := errors.AsType[smithy.APIError](err); ok {
-		return answer.ErrorMessage()
+	if response, ok := errors.AsType[smithy.APIError](err); ok {
+		return response.ErrorMessage()
 	}
 	if err == nil {
 		return ""
@@ -72,7 +72,7 @@ func NotFound(err error) bool {
 		CodeTemplateNotFound,
 		"InvalidLaunchTemplateId.NotFound",
 		"QueueDoesNotExist",
-		"AWS.SimpleQueueService.NonExistentQueue", // what SQS really answers
+		"AWS.SimpleQueueService.NonExistentQueue", // what SQS really returns
 		"NoSuchEntity",
 		"ParameterNotFound",
 	}, Code(err))
@@ -111,7 +111,7 @@ func DeniedAction(err error) string {
 }
 
 // Server reports whether the service itself failed, so that nothing is known about the request. EC2
-// errors carry no fault, so the HTTP status code counts too. Throttling, which EC2 answers with 503, is not
+// errors carry no fault, so the HTTP status code counts too. Throttling, for which EC2 returns 503, is not
 // a failure of the service.
 func Server(err error) bool {
 	if err == nil || Throttled(err) {
@@ -120,12 +120,12 @@ func Server(err error) bool {
 	if status(err) >= http.StatusInternalServerError {
 		return true
 	}
-	answer, ok := errors.AsType[smithy.APIError](err)
+	response, ok := errors.AsType[smithy.APIError](err)
 	if !ok {
 		return false
 	}
-	return answer.ErrorFault() == smithy.FaultServer ||
-		slices.Contains([]string{"InternalError", "InternalFailure", "ServiceUnavailable", "Unavailable"}, answer.ErrorCode())
+	return response.ErrorFault() == smithy.FaultServer ||
+		slices.Contains([]string{"InternalError", "InternalFailure", "ServiceUnavailable", "Unavailable"}, response.ErrorCode())
 }
 
 // DryRunPassed reports whether the error is how EC2 says that a dry run would have worked.
@@ -147,9 +147,9 @@ func Unfulfillable(code string) bool {
 
 // status is the HTTP status code of the response, 0 if there was none.
 func status(err error) int {
-	var answer interface{ HTTPStatusCode() int }
-	if errors.As(err, &answer) {
-		return answer.HTTPStatusCode()
+	var response interface{ HTTPStatusCode() int }
+	if errors.As(err, &response) {
+		return response.HTTPStatusCode()
 	}
 	return 0
 }

@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// cause is one row of the table of launch failures: a text that gives it away, and what people are told.
+// cause is one row of the table of launch failures: a text that gives it away, and the message that users get.
 type cause struct {
 	reason string
 	fix    string

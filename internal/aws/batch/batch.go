@@ -26,9 +26,9 @@ type Options[Req, Res any] struct {
 	Run func(ctx context.Context, requests []Req) []Result[Res]
 
 	// RunEach replaces Run for batches whose requests do not all finish at the same time: each response is returned
-	// to its caller at once. answer takes the number of a request; only the first call for each counts. Several
+	// to its caller at once. respond takes the number of a request; only the first call for each counts. Several
 	// goroutines may call it.
-	RunEach func(ctx context.Context, requests []Req, answer func(n int, got Result[Res]))
+	RunEach func(ctx context.Context, requests []Req, respond func(n int, got Result[Res]))
 
 	Metrics *metric.Set
 }
@@ -58,9 +58,9 @@ type bucket[Req, Res any] struct {
 }
 
 type item[Req, Res any] struct {
-	request Req
-	answer  chan Result[Res]
-	gone    bool // its caller gave up, or has its response
+	request  Req
+	response chan Result[Res]
+	gone     bool // its caller gave up, or has its response
 }
 
 // New returns a Batcher.
@@ -72,9 +72,9 @@ func New[Req, Res any](o Options[Req, Res]) *Batcher[Req, Res] {
 		o.Bucket = func(Req) string { return "" }
 	}
 	if o.RunEach == nil {
-		o.RunEach = func(ctx context.Context, requests []Req, answer func(int, Result[Res])) {
+		o.RunEach = func(ctx context.Context, requests []Req, respond func(int, Result[Res])) {
 			for n, got := range o.Run(ctx, requests) {
-				answer(n, got)
+				respond(n, got)
 			}
 		}
 	}
@@ -91,7 +91,7 @@ func (b *Batcher[Req, Res]) Do(ctx context.Context, request Req) (Res, error) {
 	}
 	in, own := b.add(ctx, request)
 	select {
-	case got := <-own.answer:
+	case got := <-own.response:
 		return got.Value, got.Err
 	case <-ctx.Done():
 		b.leaveBucket(in, own)
@@ -101,7 +101,7 @@ func (b *Batcher[Req, Res]) Do(ctx context.Context, request Req) (Res, error) {
 
 // add puts a request into the bucket it belongs to, which starts with its first request.
 func (b *Batcher[Req, Res]) add(ctx context.Context, request Req) (*bucket[Req, Res], *item[Req, Res]) {
-	own := &item[Req, Res]{request: request, answer: make(chan Result[Res], 1)}
+	own := &item[Req, Res]{request: request, response: make(chan Result[Res], 1)}
 	key := b.options.Bucket(request)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -220,7 +220,7 @@ func (b *Batcher[Req, Res]) answerCaller(in *bucket[Req, Res], own *item[Req, Re
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	select {
-	case own.answer <- got:
+	case own.response <- got:
 		b.dropItem(in, own)
 	default: // it has one
 	}

@@ -82,7 +82,7 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// ask sends a request in the background and fails the test if it does not get its own answer.
+// ask sends a request in the background and fails the test if it does not get its own response.
 func ask(t *testing.T, b *batch.Batcher[string, string], request string) {
 	t.Helper()
 	go func() {
@@ -252,8 +252,8 @@ func TestBatchEndsWithoutCallers(t *testing.T) {
 	})
 }
 
-// A batch may answer one after the other: who has its answer does not wait for the rest, and does not keep the
-// batch going once the rest has given up. A second answer does not count.
+// A batch may respond to one after the other: a caller that has its response does not wait for the rest, and does not keep the
+// batch going once the rest has given up. A second response does not count.
 func TestTrust_A07_AnswersAreGivenAsTheyCome(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -280,11 +280,11 @@ func TestTrust_A07_AnswersAreGivenAsTheyCome(t *testing.T) {
 		}
 		pass(30 * time.Second)
 		if ended.Load() {
-			t.Error("the batch ended although somebody waits")
+			t.Error("the batch ended although a caller waits")
 		}
 		pass(time.Minute)
 		if !ended.Load() {
-			t.Error("the batch goes on although nobody waits")
+			t.Error("the batch goes on although no caller waits")
 		}
 	})
 }
@@ -296,8 +296,8 @@ func TestMissingAnswersAndPanicsAreErrors(t *testing.T) {
 		want   string
 		panics float64
 	}{
-		"too few answers": {func(context.Context, []string) []batch.Result[string] { return nil }, "no result", 0},
-		"a panic":         {func(context.Context, []string) []batch.Result[string] { panic("boom") }, "boom", 1},
+		"too few responses": {func(context.Context, []string) []batch.Result[string] { return nil }, "no result", 0},
+		"a panic":           {func(context.Context, []string) []batch.Result[string] { panic("boom") }, "boom", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

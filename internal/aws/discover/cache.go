@@ -46,7 +46,7 @@ func (m *responseCache[K, V]) load(key K) (V, bool) {
 
 // loadOrCall returns the cached response, unless a fresh one is requested, or makes the call. Concurrent
 // callers share one call. Errors are not cached.
-func (m *responseCache[K, V]) loadOrCall(ctx context.Context, key K, anew bool, ask func() (V, error)) (V, error) {
+func (m *responseCache[K, V]) loadOrCall(ctx context.Context, key K, anew bool, call func() (V, error)) (V, error) {
 	for {
 		if kept, found := m.load(key); found && !anew {
 			return kept, nil
@@ -59,7 +59,7 @@ func (m *responseCache[K, V]) loadOrCall(ctx context.Context, key K, anew bool, 
 		}
 		m.mu.Unlock()
 		if !waits {
-			m.callAndStore(key, q, ask)
+			m.callAndStore(key, q, call)
 			return q.value, q.err
 		}
 		select {
@@ -77,14 +77,14 @@ func (m *responseCache[K, V]) loadOrCall(ctx context.Context, key K, anew bool, 
 // errCallPanicked is the result of a call that panicked.
 var errCallPanicked = errors.New("the call panicked")
 
-func (m *responseCache[K, V]) callAndStore(key K, q *pendingCall[V], ask func() (V, error)) {
+func (m *responseCache[K, V]) callAndStore(key K, q *pendingCall[V], call func() (V, error)) {
 	defer func() {
 		m.mu.Lock()
 		delete(m.pending, key)
 		m.mu.Unlock()
 		close(q.done)
 	}()
-	if q.value, q.err = ask(); q.err == nil {
+	if q.value, q.err = call(); q.err == nil {
 		m.store(key, q.value)
 	}
 }

@@ -59,7 +59,7 @@ type Options struct {
 	// is called only for classes that name no groups (L-08); nil means that there is none.
 	ClusterGroup func(ctx context.Context) (string, error)
 	// ReservationSeen receives the free instances of every reservation in a response, and when the request was sent.
-	ReservationSeen func(id string, free int, asked time.Time)
+	ReservationSeen func(id string, free int, queried time.Time)
 }
 
 // Discoverer looks selector terms up. It is safe for concurrent use.
@@ -86,7 +86,7 @@ type use struct {
 	generation int64
 }
 
-// canonical is text that is the same for selector terms which select the same. Answers are kept by it, so
+// canonical is text that is the same for selector terms which select the same. Responses are cached by it, so
 // that classes with equal terms share them.
 func canonical[T any](terms []T, rest ...string) string {
 	list := make([]string, 0, len(terms))

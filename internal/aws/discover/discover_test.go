@@ -19,7 +19,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/aws/discover"
 )
 
-// fake answers calls of EC2 and SSM with functions; what was asked is kept.
+// fake serves calls of EC2 and SSM with functions; the requests are kept.
 type fake struct {
 	discover.EC2
 

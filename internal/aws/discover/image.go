@@ -176,16 +176,16 @@ func (d *Discoverer) readParameter(ctx context.Context, name string, lifetime ti
 	if kept, known := d.parameters.load(name); known {
 		return kept.value, true, nil
 	}
-	answer, err := d.o.SSM.GetParameter(ctx, &ssm.GetParameterInput{Name: &name})
+	response, err := d.o.SSM.GetParameter(ctx, &ssm.GetParameterInput{Name: &name})
 	switch {
 	case awserr.NotFound(err):
 		return "", false, nil
 	case err != nil:
 		return "", false, fmt.Errorf("get SSM parameter %s: %w", name, err)
-	case answer.Parameter == nil || value(answer.Parameter.Value) == "":
+	case response.Parameter == nil || value(response.Parameter.Value) == "":
 		return "", false, nil
 	}
-	text = value(answer.Parameter.Value)
+	text = value(response.Parameter.Value)
 	d.parameters.storeFor(name, parameter{value: text, mutable: mutable}, lifetime)
 	return text, true, nil
 }
@@ -218,7 +218,7 @@ func (d *Discoverer) InvalidateParameters(ctx context.Context) error {
 			continue
 		}
 		d.parameters.dropMatching(func(name string) bool { return slices.Contains(parameters, name) })
-		log.FromContext(ctx).V(1).Info("forgot SSM parameters of a deprecated image", "image", id, "parameters", parameters)
+		log.FromContext(ctx).V(1).Info("dropped cached SSM parameters of a deprecated image", "image", id, "parameters", parameters)
 	}
 	return nil
 }

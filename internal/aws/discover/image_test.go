@@ -77,7 +77,7 @@ func TestAliasParameters(t *testing.T) {
 			f := &fake{}
 			got, err := discoverer(f, newClock()).Images(quiet(t), aliased(alias), "1.34")
 			if err != nil || len(got) > 0 || len(f.asked) > 0 {
-				t.Fatalf("got %v, %v; without any parameter no image is asked for, but %v were", got, err, f.asked)
+				t.Fatalf("got %v, %v; without any parameter no image is requested, but %v were", got, err, f.asked)
 			}
 			if diff := cmp.Diff(want, f.readSSM); diff != "" {
 				t.Errorf("parameters (-want +got):\n%s", diff)
@@ -308,7 +308,7 @@ func TestInvalidateParameters(t *testing.T) {
 	}
 }
 
-// The log of forgotten parameters is the same whatever order a cache is in.
+// The log of dropped parameters is the same whatever order a cache is in.
 func TestForgottenParametersAreInOrder(t *testing.T) {
 	t.Parallel()
 	class := &awsv1.EC2NodeClass{}
@@ -330,8 +330,8 @@ func TestForgottenParametersAreInOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := []string{
-			`"level"=1 "msg"="forgot SSM parameters of a deprecated image" "image"="ami-1" "parameters"=["/a" "/b" "/c" "/d"]`,
-			`"level"=1 "msg"="forgot SSM parameters of a deprecated image" "image"="ami-2" "parameters"=["/e"]`,
+			`"level"=1 "msg"="dropped cached SSM parameters of a deprecated image" "image"="ami-1" "parameters"=["/a" "/b" "/c" "/d"]`,
+			`"level"=1 "msg"="dropped cached SSM parameters of a deprecated image" "image"="ami-2" "parameters"=["/e"]`,
 		}
 		if diff := cmp.Diff(want, lines); diff != "" {
 			t.Fatalf("log (-want +got):\n%s", diff)

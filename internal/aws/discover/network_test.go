@@ -88,7 +88,7 @@ func TestSubnetsAreOrderedAndDistinct(t *testing.T) {
 	}
 }
 
-// AWS provider 10: answers are kept for a while and until the class is edited; errors are not kept and are no answer.
+// AWS provider 10: responses are kept for a while and until the class is edited; errors are not kept and are no response.
 func TestSubnetsAreKeptForAWhile(t *testing.T) {
 	t.Parallel()
 	f := &fake{subnets: func(*ec2.DescribeSubnetsInput) *ec2.DescribeSubnetsOutput {

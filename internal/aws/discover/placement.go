@@ -45,7 +45,7 @@ func (d *Discoverer) PlacementGroup(ctx context.Context, class *awsv1.EC2NodeCla
 	return group, nil
 }
 
-// KnownPlacementGroup returns the group that the class selects as far as it is known, without asking.
+// KnownPlacementGroup returns the group that the class selects as far as it is cached, without an API call.
 func (d *Discoverer) KnownPlacementGroup(class *awsv1.EC2NodeClass) (PlacementGroup, bool) {
 	selector := class.Spec.PlacementGroupSelector
 	if selector == nil {
@@ -63,14 +63,14 @@ func (d *Discoverer) describePlacementGroup(ctx context.Context, selector *awsv1
 	} else {
 		input.Filters = append(input.Filters, filter("group-name", selector.Name))
 	}
-	answer, err := d.o.EC2.DescribePlacementGroups(ctx, input)
+	response, err := d.o.EC2.DescribePlacementGroups(ctx, input)
 	switch {
 	case strings.HasPrefix(awserr.Code(err), "InvalidPlacementGroup"):
 		return nil, nil
 	case err != nil:
 		return nil, err
 	}
-	for _, g := range answer.PlacementGroups {
+	for _, g := range response.PlacementGroups {
 		if value(g.GroupId) == selector.ID || selector.ID == "" && value(g.GroupName) == selector.Name {
 			return &PlacementGroup{ID: value(g.GroupId), Strategy: string(g.Strategy), Partitions: int(value(g.PartitionCount))}, nil
 		}

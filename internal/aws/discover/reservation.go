@@ -57,7 +57,7 @@ func (d *Discoverer) FreshReservations(ctx context.Context, class *awsv1.EC2Node
 }
 
 func (d *Discoverer) describeReservations(ctx context.Context, terms []awsv1.CapacityReservationSelectorTerm) ([]ec2types.CapacityReservation, error) {
-	asked := d.o.Now()
+	queried := d.o.Now()
 	byID := map[string]ec2types.CapacityReservation{}
 	for _, input := range reservationQueries(terms) {
 		for {
@@ -81,7 +81,7 @@ func (d *Discoverer) describeReservations(ctx context.Context, terms []awsv1.Cap
 	})
 	if d.o.ReservationSeen != nil {
 		for _, r := range d.asOfNow(ctx, list) {
-			d.o.ReservationSeen(r.ID, r.Free, asked)
+			d.o.ReservationSeen(r.ID, r.Free, queried)
 		}
 	}
 	return list, nil

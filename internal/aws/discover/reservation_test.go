@@ -161,7 +161,7 @@ func TestPlacementGroup(t *testing.T) {
 	}
 }
 
-// EC2NodeClass 17: the last good answer stands in for a day while EC2 cannot be asked.
+// EC2NodeClass 17: the last good response stands in for a day while EC2 cannot be called.
 func TestPlacementGroupOutage(t *testing.T) {
 	t.Parallel()
 	f := &fake{placement: func(*ec2.DescribePlacementGroupsInput) (*ec2.DescribePlacementGroupsOutput, error) {
@@ -171,7 +171,7 @@ func TestPlacementGroupOutage(t *testing.T) {
 	d := discoverer(f, c)
 	nodes := class(awsv1.EC2NodeClassSpec{PlacementGroupSelector: &awsv1.PlacementGroupSelector{ID: "pg-1"}})
 	if _, known := d.KnownPlacementGroup(nodes); known {
-		t.Error("known before it was asked for")
+		t.Error("known before it was requested")
 	}
 	for _, pass := range []time.Duration{0, time.Minute, 22 * time.Hour} {
 		c.pass(pass)
@@ -179,7 +179,7 @@ func TestPlacementGroupOutage(t *testing.T) {
 			t.Fatalf("after %s: %v, %v", pass, got, err)
 		}
 		if _, known := d.KnownPlacementGroup(nodes); !known {
-			t.Error("not known after it was asked for")
+			t.Error("not known after it was requested")
 		}
 		f.err = errThrottled
 	}

@@ -40,7 +40,7 @@ func answering() *fake {
 }
 
 // Classes with equal terms share one question, in whatever order the terms are written, and after its time
-// one again. What else the answer depends on tells questions apart.
+// one again. What else the response depends on tells questions apart.
 func TestEqualTermsAreRequestedOnce(t *testing.T) {
 	t.Parallel()
 	a, b := awsv1.Tags{"team": "a", "zone": "*"}, awsv1.Tags{"team": "b"}
@@ -58,7 +58,7 @@ func TestEqualTermsAreRequestedOnce(t *testing.T) {
 	})
 	for name, tc := range map[string]struct {
 		ask   func(context.Context, *discover.Discoverer, *awsv1.EC2NodeClass) error
-		other func(context.Context, *discover.Discoverer, *awsv1.EC2NodeClass) error // that needs another answer
+		other func(context.Context, *discover.Discoverer, *awsv1.EC2NodeClass) error // that needs another response
 	}{
 		"subnets": {ask: func(ctx context.Context, d *discover.Discoverer, c *awsv1.EC2NodeClass) error {
 			return second(d.Subnets(ctx, c))
@@ -120,7 +120,7 @@ func TestEqualTermsAreRequestedOnce(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// Each class hears of what was discovered for it, also where another one asked.
+// Each class hears of what was discovered for it, also where another one made the call.
 func TestSharedDiscoveriesAreLoggedForEachClass(t *testing.T) {
 	t.Parallel()
 	d := discoverer(answering(), newClock())
@@ -136,7 +136,7 @@ func TestSharedDiscoveriesAreLoggedForEachClass(t *testing.T) {
 	}
 }
 
-// slow answers after a second, and notes how many were asked.
+// slow responds after a second, and counts the calls.
 type slow struct {
 	fake
 	mu    sync.Mutex
@@ -156,8 +156,8 @@ func (s *slow) DescribeSubnets(ctx context.Context, _ *ec2.DescribeSubnetsInput,
 	return &ec2.DescribeSubnetsOutput{Subnets: []ec2types.Subnet{subnet("subnet-a", 1)}}, s.fails
 }
 
-// Those who ask at once wait for one answer. An error is told to all of them, each about its own class;
-// that the one who asked had to leave is not the answer of the others.
+// Callers at the same time wait for one response. All of them get an error, each about its own class;
+// that one caller had to leave is not the response of the others.
 func TestAskingAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -165,7 +165,7 @@ func TestAskingAtOnce(t *testing.T) {
 		leaves bool // the first one does
 		calls  int
 	}{
-		"an answer":             {calls: 1},
+		"a response":            {calls: 1},
 		"an error":              {fails: errThrottled, calls: 1},
 		"the first one leaves":  {leaves: true, calls: 2},
 		"it leaves, then error": {leaves: true, fails: errThrottled, calls: 2},

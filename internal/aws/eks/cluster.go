@@ -49,7 +49,7 @@ type Cluster struct {
 	endpoint    string
 	dns         string
 	release     release
-	described   *ekstypes.Cluster // the first answer of EKS that had what was requested
+	described   *ekstypes.Cluster // the first response of EKS that had what was requested
 	unsupported string            // the version that was last complained about
 }
 

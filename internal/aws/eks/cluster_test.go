@@ -109,13 +109,13 @@ func TestStart(t *testing.T) {
 			},
 			wantEndpoint: "https://eks.example", wantCA: "cGVt", wantVersion: "1.34", wantLine: "kube-dns",
 		},
-		"EKS does not answer": {
+		"EKS does not respond": {
 			change: func(o *Options) { o.EKS = &fakeEKS{err: errors.New("AccessDenied")} }, wantError: `endpoint of cluster "demo"`,
 		},
 		"EKS names no endpoint": {
 			change: func(o *Options) { o.EKS = &fakeEKS{cluster: &ekstypes.Cluster{}} }, wantError: "EKS names none",
 		},
-		"the API server does not answer": {
+		"the API server does not respond": {
 			change: func(o *Options) { o.Server = &fakeServer{err: errors.New("refused")} }, wantError: "kubernetes version: refused",
 		},
 		"a version that is none": {
@@ -253,7 +253,7 @@ func TestLastingFacts(t *testing.T) {
 	}
 	asked.err = errors.New("throttled")
 	if _, err := New(Options{Settings: o.Settings, EKS: asked}).ARN(t.Context()); err == nil {
-		t.Error("EKS does not answer, yet there is an ARN")
+		t.Error("EKS does not respond, yet there is an ARN")
 	}
 }
 

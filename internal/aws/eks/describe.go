@@ -10,7 +10,7 @@ import (
 )
 
 // ServiceCIDR is the range of service addresses: IPv4 if there is one, else IPv6. EKS is queried until
-// it answers, then never again: the range cannot change.
+// it responds, then never again: the range cannot change.
 func (c *Cluster) ServiceCIDR(ctx context.Context) (string, error) {
 	cidr, err := c.readLasting(ctx, func(cluster *ekstypes.Cluster) string {
 		network := cluster.KubernetesNetworkConfig
@@ -52,7 +52,7 @@ func (c *Cluster) SecurityGroup(ctx context.Context) (string, error) {
 	return group, nil
 }
 
-// readLasting returns something that never changes in the life of a cluster. An answer without it, as EKS
+// readLasting returns something that never changes in the life of a cluster. A response without it, as EKS
 // gives while a cluster is being created, is not kept.
 func (c *Cluster) readLasting(ctx context.Context, read func(*ekstypes.Cluster) string) (string, error) {
 	c.mu.Lock()
@@ -74,22 +74,22 @@ func (c *Cluster) readLasting(ctx context.Context, read func(*ekstypes.Cluster) 
 	return value, nil
 }
 
-// describe queries EKS and keeps the answer for what never changes.
+// describe queries EKS and caches the response for what never changes.
 func (c *Cluster) describe(ctx context.Context) (*ekstypes.Cluster, error) {
 	if c.options.EKS == nil {
 		return nil, errors.New("there is no client for EKS")
 	}
-	answer, err := c.options.EKS.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: new(c.Name())})
+	response, err := c.options.EKS.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: new(c.Name())})
 	if err != nil {
 		return nil, fmt.Errorf("describe cluster: %w", err)
 	}
-	if answer == nil || answer.Cluster == nil {
+	if response == nil || response.Cluster == nil {
 		return nil, errors.New("describe cluster: the response is empty")
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.described = answer.Cluster
-	return answer.Cluster, nil
+	c.described = response.Cluster
+	return response.Cluster, nil
 }
 
 func text(s *string) string {

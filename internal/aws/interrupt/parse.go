@@ -18,7 +18,7 @@ const maxBody = 1 << 20
 type Message struct {
 	Kind      interruption.Kind
 	Instances []string  // in order, without repeats; none for NoOp
-	Time      time.Time // of the event; zero if the message does not tell
+	Time      time.Time // of the event; zero if the message has none
 }
 
 // envelope is an event of EventBridge, with the members of all details that are read.

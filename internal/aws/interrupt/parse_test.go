@@ -55,7 +55,7 @@ func TestS137_Parse(t *testing.T) {
 		"a scheduled change of a volume":  {body: healthBody("EC2", "scheduledChange", `{"entityValue":"vol-1"}`), want: Message{Kind: interruption.NoOp}},
 		"a known type of another source":  {body: event0("aws.health", spotWarning, `{"instance-id":"i-0abc"}`), want: Message{Kind: interruption.NoOp}},
 		"another version":                 {body: strings.Replace(spotBody("i-0abc"), `"version":"0"`, `"version":"1"`, 1), want: Message{Kind: interruption.NoOp}},
-		"an event of somebody else":       {body: event0("aws.s3", "Object Created", `{"bucket":"x"}`), want: Message{Kind: interruption.NoOp}},
+		"an event of another client":      {body: event0("aws.s3", "Object Created", `{"bucket":"x"}`), want: Message{Kind: interruption.NoOp}},
 		"an object that is no event":      {body: `{"Type":"Notification","Message":"{}"}`, want: Message{Kind: interruption.NoOp}},
 		"a time that cannot be read":      {body: strings.Replace(spotBody("i-0abc"), "2030-01-01T00:00:00Z", "today", 1), want: Message{Kind: interruption.SpotInterrupted, Instances: []string{"i-0abc"}}},
 		"H01 empty":                       {body: "", bad: true},
@@ -85,7 +85,7 @@ func TestS137_Parse(t *testing.T) {
 	}
 }
 
-// H01: whatever comes, reading ends with an answer that makes sense.
+// H01: whatever comes, reading ends with a response that makes sense.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"", "null", "{}", "[]", `{"version":"0"}`, spotBody("i-0abc"), stateBody("i-1", "terminated"),
@@ -98,7 +98,7 @@ func FuzzParse(f *testing.F) {
 		m, err := Parse(body)
 		switch {
 		case err != nil && (m.Kind != "" || m.Instances != nil):
-			t.Errorf("an answer beside an error: %+v", m)
+			t.Errorf("a response beside an error: %+v", m)
 		case err == nil && (m.Kind == interruption.NoOp) != (len(m.Instances) == 0):
 			t.Errorf("%s with instances %v", m.Kind, m.Instances)
 		}
@@ -110,7 +110,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// Users are told of everything that is done, and of the recommendation that is not followed.
+// Users get an event for everything that is done, and for the recommendation that is not followed.
 func TestEveryKindHasAText(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []interruption.Kind{

@@ -145,7 +145,7 @@ func (q *Queue) receive(ctx context.Context, url string, wait time.Duration) (in
 }
 
 // addReceivers has a full queue read by several at a time. Those end when they find nothing, or fail: the loop of Start,
-// which goes on, is the one that tells of errors.
+// which goes on, is the one that reports errors.
 func (q *Queue) addReceivers(ctx context.Context, url string) {
 	for q.beginIfFree(&q.receivers, mostReceivers-1) {
 		q.running.Go(func() {

@@ -22,7 +22,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud/cloudtest"
 )
 
-// sqsFake holds messages: one that was received is invisible for the asked time.
+// sqsFake holds messages: one that was received is invisible for the requested time.
 type sqsFake struct {
 	mu       sync.Mutex
 	messages []*fakeMessage

@@ -40,7 +40,7 @@ func TestJudge(t *testing.T) {
 		"a scheduled event":              {[]ec2types.InstanceStatus{{InstanceId: new("i-1"), Events: codeOf("instance-retirement", "soon")}}, []Finding{{"i-1", interruption.EventStatus}}},
 		"one that was dealt with":        {in: []ec2types.InstanceStatus{{InstanceId: new("i-1"), Events: codeOf("instance-retirement", "[Completed] soon")}}},
 		"an event of another kind":       {in: []ec2types.InstanceStatus{{InstanceId: new("i-1"), Events: codeOf("odd", "soon")}}},
-		"an answer without id":           {in: []ec2types.InstanceStatus{{InstanceStatus: check(old)}}},
+		"a response without id":          {in: []ec2types.InstanceStatus{{InstanceStatus: check(old)}}},
 		"two sweeps found it":            {[]ec2types.InstanceStatus{{InstanceId: new("i-2"), InstanceStatus: check(old), SystemStatus: check(old)}, {InstanceId: new("i-2"), SystemStatus: check(old)}}, []Finding{{"i-2", interruption.InstanceStatus}, {"i-2", interruption.SystemStatus}}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -35,17 +35,17 @@ func (i *Inventory) describeAll(ctx context.Context, ids []string) []batch.Resul
 	if err != nil && !awserr.Refused(err) {
 		return answerEach(ids, func(string) batch.Result[Instance] { return batch.Result[Instance]{Err: err} })
 	}
-	missing := slices.DeleteFunc(distinct(ids), func(id string) bool { _, answered := found[id]; return answered })
+	missing := slices.DeleteFunc(distinct(ids), func(id string) bool { _, described := found[id]; return described })
 	single := oneByOne(missing, func(id string) batch.Result[Instance] {
-		answer, err := i.describeOnce(ctx, []string{id})
-		instance, answered := answer[id]
-		if err == nil && !answered {
+		response, err := i.describeOnce(ctx, []string{id})
+		instance, described := response[id]
+		if err == nil && !described {
 			err = unknownID(id)
 		}
 		return batch.Result[Instance]{Value: instance, Err: err}
 	})
 	return answerEach(ids, func(id string) batch.Result[Instance] {
-		if instance, answered := found[id]; answered {
+		if instance, described := found[id]; described {
 			return batch.Result[Instance]{Value: instance}
 		}
 		return single[id]
@@ -126,10 +126,10 @@ func oneByOne[R any](missing []string, call func(id string) batch.Result[R]) map
 	return results
 }
 
-func answerEach[R any](ids []string, answer func(id string) batch.Result[R]) []batch.Result[R] {
+func answerEach[R any](ids []string, respond func(id string) batch.Result[R]) []batch.Result[R] {
 	out := make([]batch.Result[R], len(ids))
 	for n, id := range ids {
-		out[n] = answer(id)
+		out[n] = respond(id)
 	}
 	return out
 }

@@ -18,7 +18,7 @@ func TestRead(t *testing.T) {
 		without bool // the gate ReservedCapacity is off
 		want    Instance
 	}{
-		"an empty answer": {want: Instance{CapacityType: "on-demand", Tags: map[string]string{}}},
+		"an empty response": {want: Instance{CapacityType: "on-demand", Tags: map[string]string{}}},
 		"everything": {
 			in: ec2types.Instance{
 				InstanceId: new("i-1"), InstanceType: "m5.large", SubnetId: new("subnet-1"), ImageId: new("ami-1"), LaunchTime: &at,

@@ -234,7 +234,7 @@ func callError(op, id string, err error) error {
 	}
 	out := &cloud.Error{Kind: kind, Op: op, Err: err}
 	if action := awserr.DeniedAction(err); kind == cloud.Denied && action != "" {
-		out.Message = "the role of the controller may not call " + action + ": " + err.Error() // first, since conditions cut long answers
+		out.Message = "the role of the controller may not call " + action + ": " + err.Error() // first, since conditions cut long messages
 	}
 	return out
 }

@@ -215,7 +215,7 @@ func TestTerminatedOrUnknownIsNotFound(t *testing.T) {
 	})
 }
 
-// G3, FM C20, E08: nothing but an answer that says so makes an instance not exist.
+// G3, FM C20, E08: nothing but a response that says so makes an instance not exist.
 func TestFM_G3_FailedCallsAreNeverNotFound(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
@@ -300,7 +300,7 @@ func together(ctx context.Context, ids []string, do func(context.Context, string
 	return out
 }
 
-// E20: an old answer after a new one does not bring an instance back.
+// E20: an old response after a new one does not bring an instance back.
 func TestFM_E20_TerminatedIsForever(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -321,7 +321,7 @@ func TestFM_E20_TerminatedIsForever(t *testing.T) {
 	})
 }
 
-// EC2NodeClass 17: an instance that is gone is told of once, however it shows, with the time it was last seen.
+// EC2NodeClass 17: an instance that is gone is reported once, however it shows, with the time it was last seen.
 func TestTerminationsAreReportedOnce(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -343,7 +343,7 @@ func TestTerminationsAreReportedOnce(t *testing.T) {
 				seen := w.now
 				tc.look(w, t.Context(), "i-1")
 				if len(w.over) != 0 {
-					t.Fatalf("told of %v while it runs", w.over)
+					t.Fatalf("informed of %v while it runs", w.over)
 				}
 				w.now = w.now.Add(time.Minute)
 				tc.ends(w, "i-1")
@@ -416,7 +416,7 @@ func (s spy) DescribeInstances(ctx context.Context, in *ec2.DescribeInstancesInp
 	return s.fake.DescribeInstances(ctx, in, o...)
 }
 
-// D07's twin on the side of the cloud: a list that breaks off is no list, and forgets nothing.
+// The counterpart of D07 on the side of the cloud: a list that breaks off is no list, and drops nothing.
 func TestAListThatBreaksOffIsAnError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -491,14 +491,14 @@ func TestTerminate(t *testing.T) {
 		kind  cloud.Kind
 		fails bool
 	}{
-		"a running instance is ended":              {state: running, calls: 1},
-		"one that is shutting down is left alone":  {state: shuttingDown},
-		"an ended one is not found":                {state: terminated, fails: true, kind: cloud.NotFound},
-		"E19 no call in a zone shifted away":       {state: running, setup: func(w *world) { w.shifted["euw1-az1"] = true }, fails: true},
-		"a throttle is a throttle":                 {state: running, setup: func(w *world) { w.ec2.fail["terminate"] = code("RequestLimitExceeded") }, calls: 1, fails: true, kind: cloud.Throttled},
-		"a denial is a denial":                     {state: running, setup: func(w *world) { w.ec2.fail["terminate"] = code("UnauthorizedOperation") }, calls: 1, fails: true, kind: cloud.Denied},
-		"G3 not found right after it was shown":    {state: running, setup: func(w *world) { w.ec2.fail["terminate"] = code("InvalidInstanceID.NotFound") }, calls: 1, fails: true},
-		"an answer that does not say it is ending": {state: running, setup: func(w *world) { w.ec2.keep = map[string]bool{"i-1": true} }, calls: 1, fails: true},
+		"a running instance is ended":               {state: running, calls: 1},
+		"one that is shutting down is left alone":   {state: shuttingDown},
+		"an ended one is not found":                 {state: terminated, fails: true, kind: cloud.NotFound},
+		"E19 no call in a zone shifted away":        {state: running, setup: func(w *world) { w.shifted["euw1-az1"] = true }, fails: true},
+		"a throttle is a throttle":                  {state: running, setup: func(w *world) { w.ec2.fail["terminate"] = code("RequestLimitExceeded") }, calls: 1, fails: true, kind: cloud.Throttled},
+		"a denial is a denial":                      {state: running, setup: func(w *world) { w.ec2.fail["terminate"] = code("UnauthorizedOperation") }, calls: 1, fails: true, kind: cloud.Denied},
+		"G3 not found right after it was shown":     {state: running, setup: func(w *world) { w.ec2.fail["terminate"] = code("InvalidInstanceID.NotFound") }, calls: 1, fails: true},
+		"a response that does not say it is ending": {state: running, setup: func(w *world) { w.ec2.keep = map[string]bool{"i-1": true} }, calls: 1, fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -31,7 +31,7 @@ func TestReboot(t *testing.T) {
 		"what can never be done is invalid":   {state: running, setup: fail("UnsupportedOperation"), calls: 1, fails: true, kind: cloud.Invalid},
 		"a throttle may pass":                 {state: running, setup: fail("RequestLimitExceeded"), calls: 1, fails: true, kind: cloud.Throttled},
 		"a state that does not fit may pass":  {state: running, setup: fail("IncorrectState"), calls: 1, fails: true},
-		"an answer that is not one may pass":  {state: running, setup: fail("InternalError"), calls: 1, fails: true},
+		"a response that is not one may pass": {state: running, setup: fail("InternalError"), calls: 1, fails: true},
 		"the instance cannot be looked up":    {state: running, setup: func(w *world) { w.ec2.fail["describe"] = code("RequestLimitExceeded") }, fails: true, kind: cloud.Throttled},
 		"no capacity is not what it is about": {state: running, setup: fail("InsufficientInstanceCapacity"), calls: 1, fails: true},
 	} {

@@ -60,7 +60,7 @@ func TestFM_A05_IdsAreDealtOnce(t *testing.T) {
 		l.free["subnet-a"] = 1_000_000
 		l.answer = func(n int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
 			if n > 1 {
-				t.Error("what is out is asked for again")
+				t.Error("what is out is requested again")
 			}
 			out := l.serve(in, nil)
 			out.Instances[0].InstanceIds = out.Instances[0].InstanceIds[:30]
@@ -161,7 +161,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// Claims that get nothing ask again in the order in which they came: who sets addresses aside first gets the
+// Claims that get nothing retry in the order in which they came: who sets addresses aside first gets the
 // subnet that has most, and a map would say who that is.
 func TestClaimsAskAgainInOrder(t *testing.T) {
 	t.Parallel()
@@ -240,7 +240,7 @@ func TestTrust_A07_WinnersDoNotWaitForLosers(t *testing.T) {
 			}
 		}
 		if quick != 3 || len(l.fleets) != 2 {
-			t.Errorf("%d of 3 winners were told at once, in %d requests: %v", quick, len(l.fleets), took)
+			t.Errorf("%d of 3 winners were notified at once, in %d requests: %v", quick, len(l.fleets), took)
 		}
 	})
 }

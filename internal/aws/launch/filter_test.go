@@ -184,7 +184,7 @@ func TestChoose(t *testing.T) {
 		"then on demand":        {nodeClaim("x"), []catalog.InstanceType{kind("m5.large", onDemand("a", 2))}, "on-demand", "default", []string{"m5.large a on-demand"}},
 		"spot that is too dear": {nodeClaim("x"), []catalog.InstanceType{kind("m5.large", spot("a", 3), onDemand("a", 2))}, "on-demand", "default", []string{"m5.large a on-demand"}},
 		"only dedicated":        {nodeClaim("x", in(awsv1.LabelInstanceTenancy, "dedicated")), []catalog.InstanceType{kind("m5.large", spot("a", 1))}, "spot", "dedicated", []string{"m5.large a spot"}},
-		"lowest partition that was asked for": {
+		"lowest partition that was requested": {
 			nodeClaim("x", in(awsv1.LabelPlacementGroupPartition, "3", "2")),
 			[]catalog.InstanceType{kind("m5.large", partition(spot("a", 1), "1"), partition(spot("a", 1), "2"), partition(spot("a", 1), "3"))},
 			"spot", "default",

@@ -97,11 +97,11 @@ func TestS004_TheNextOfferingsAreTriedAtOnce(t *testing.T) {
 		}
 		got := l.must(l.request(nodeClaim("x")))
 		if got.Type != "m120.large" {
-			t.Errorf("bought %s, want the first type of the third sixty", got.Type)
+			t.Errorf("launched %s, want the first type of the third sixty", got.Type)
 		}
 		window := 35 * time.Millisecond
 		if diff := cmp.Diff([]time.Duration{window, window, window}, times); diff != "" {
-			t.Errorf("time passed between an answer and the next request\n%s", diff)
+			t.Errorf("time passed between a response and the next request\n%s", diff)
 		}
 		tokens := map[string]bool{}
 		for _, f := range l.fleets {
@@ -213,7 +213,7 @@ func TestFM_F06_SubnetFull(t *testing.T) {
 		}
 		r.Claim = nodeClaim("y")
 		if got := l.must(r); got.Zone != "b" {
-			t.Errorf("bought in %s", got.Zone)
+			t.Errorf("launched in %s", got.Zone)
 		}
 	})
 }
@@ -321,7 +321,7 @@ func TestAnswersWithHoles(t *testing.T) {
 				return &ec2.CreateFleetOutput{Errors: []ec2types.CreateFleetError{{ErrorCode: new("InsufficientInstanceCapacity")}}}, nil
 			case 2:
 				return &ec2.CreateFleetOutput{}, nil
-			default: // A18: what was not asked for
+			default: // A18: what was not requested
 				return &ec2.CreateFleetOutput{Instances: []ec2types.CreateFleetInstance{{InstanceType: "x9.large", AvailabilityZone: new("z"), InstanceIds: []string{"i-9"}}}}, nil
 			}
 		}

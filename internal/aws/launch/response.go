@@ -19,9 +19,9 @@ import (
 
 // fleetResults lists every instance of a response. Its properties are those that EC2 returned, even if they differ
 // from the request (A18).
-func (t *ticket) fleetResults(answer *ec2.CreateFleetOutput, now time.Time) []Result {
+func (t *ticket) fleetResults(response *ec2.CreateFleetOutput, now time.Time) []Result {
 	var list []Result
-	for _, i := range answer.Instances {
+	for _, i := range response.Instances {
 		at := overrides(i.LaunchTemplateAndOverrides)
 		subnet := cmp.Or(value(at.SubnetId), value(i.SubnetId))
 		zone := cmp.Or(value(at.AvailabilityZone), value(i.AvailabilityZone), t.zoneOf(subnet))

@@ -12,7 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 )
 
-// flaky loses the answers to the first calls.
+// flaky loses the responses to the first calls.
 type flaky struct {
 	t      *testing.T
 	lose   int
@@ -36,7 +36,7 @@ func (f *flaky) Do(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/xml"}}, Body: io.NopCloser(strings.NewReader(answer)), Request: r}, nil
 }
 
-// A03: a retry of the SDK after a lost answer carries the same token, so EC2 launches once.
+// A03: a retry of the SDK after a lost response carries the same token, so EC2 launches once.
 func TestFM_A03_RetriesShareTheToken(t *testing.T) {
 	t.Parallel()
 	l := newFixture(t, twoZones()...)

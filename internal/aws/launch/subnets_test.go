@@ -42,7 +42,7 @@ func TestAddresses(t *testing.T) {
 		expect("one is full", map[string]string{"a": "big", "b": "other"}, take(false))
 		full = ""
 		subnets[0].Free = 99
-		expect("EC2 was asked again", map[string]string{"a": "big", "b": "other"}, take(true))
+		expect("EC2 was called again", map[string]string{"a": "big", "b": "other"}, take(true))
 		expect("so the next goes elsewhere", map[string]string{"a": "small"}, take(false))
 		time.Sleep(6 * time.Minute)
 		expect("old estimates are forgotten", map[string]string{"a": "big", "b": "other"}, take(false))

@@ -107,7 +107,7 @@ type ticketResult struct {
 // runBatch sends a batch. Claims that find no capacity request at once what is left of their options, without a
 // wait (S-004). Claims that are done get their result at once: until then a launched instance has no owner
 // (G1).
-func (l *Launcher) runBatch(ctx context.Context, tickets []*ticket, answer func(int, batch.Result[Result])) {
+func (l *Launcher) runBatch(ctx context.Context, tickets []*ticket, respond func(int, batch.Result[Result])) {
 	waiting := map[int]*ticket{}
 	for n, t := range tickets {
 		waiting[n] = t
@@ -118,7 +118,7 @@ func (l *Launcher) runBatch(ctx context.Context, tickets []*ticket, answer func(
 			if v.retryNow && round < maxFleetAttempts && ctx.Err() == nil {
 				return false
 			}
-			answer(n, batch.Result[Result]{Value: v.result, Err: v.err})
+			respond(n, batch.Result[Result]{Value: v.result, Err: v.err})
 			return true
 		})
 		next := map[int]*ticket{}
@@ -133,7 +133,7 @@ func (l *Launcher) runBatch(ctx context.Context, tickets []*ticket, answer func(
 			if !cloud.Is(err, cloud.NoCapacity) { // otherwise the error of EC2 is more useful than that nothing is left
 				failure = err
 			}
-			answer(n, batch.Result[Result]{Err: failure})
+			respond(n, batch.Result[Result]{Err: failure})
 		}
 		waiting = next
 	}
@@ -183,9 +183,9 @@ func (l *Launcher) sendFleet(ctx context.Context, tickets []*ticket) []ticketRes
 		uids = append(uids, t.order.request.Claim.UID)
 	}
 	input.ClientToken = new(l.attempts.token(uids))
-	answer, err := l.o.EC2.CreateFleet(ctx, &input)
-	if lostTemplate(answer, err) {
-		answer, err = l.resendFleet(ctx, first, &input, uids)
+	response, err := l.o.EC2.CreateFleet(ctx, &input)
+	if lostTemplate(response, err) {
+		response, err = l.resendFleet(ctx, first, &input, uids)
 	}
 	verdicts := make([]ticketResult, len(tickets))
 	if err != nil {
@@ -202,34 +202,34 @@ func (l *Launcher) sendFleet(ctx context.Context, tickets []*ticket) []ticketRes
 		}
 		return verdicts
 	}
-	learned := l.recordFleetErrors(first, answer.Errors)
+	learned := l.recordFleetErrors(first, response.Errors)
 	learned.logUnavailable(log.FromContext(ctx))
-	bought := first.fleetResults(answer, l.o.Now())
-	if len(bought) > len(tickets) {
-		log.FromContext(ctx).Info("fleet launched more instances than requested; the surplus will be garbage collected", "asked", len(tickets), "delivered", len(bought))
+	launched := first.fleetResults(response, l.o.Now())
+	if len(launched) > len(tickets) {
+		log.FromContext(ctx).Info("fleet launched more instances than requested; the surplus will be garbage collected", "requested", len(tickets), "delivered", len(launched))
 	}
 	for n, t := range tickets {
 		t.noRole = t.noRole || learned.spotRoleMissing
-		if n < len(bought) {
-			verdicts[n].result = bought[n]
+		if n < len(launched) {
+			verdicts[n].result = launched[n]
 			verdicts[n].result.SpotRoleMissing = t.noRole
-			if id := bought[n].Reservation; id != "" {
+			if id := launched[n].Reservation; id != "" {
 				l.o.Reservations.Took(id, string(t.order.request.Claim.UID))
 			}
 			continue
 		}
 		l.attempts.countFailure(t.order.request.Claim.UID)
-		verdicts[n] = ticketResult{err: fleetFailure(answer.Errors, len(bought), len(tickets)), retryNow: learned.retryNow}
+		verdicts[n] = ticketResult{err: fleetFailure(response.Errors, len(launched), len(tickets)), retryNow: learned.retryNow}
 	}
 	return verdicts
 }
 
 // lostTemplate reports whether a fleet failed because a template was deleted meanwhile (A10).
-func lostTemplate(answer *ec2.CreateFleetOutput, err error) bool {
+func lostTemplate(response *ec2.CreateFleetOutput, err error) bool {
 	if err != nil {
 		return awserr.Code(err) == awserr.CodeTemplateNotFound
 	}
-	return len(answer.Instances) == 0 && slices.ContainsFunc(answer.Errors, func(e ec2types.CreateFleetError) bool {
+	return len(response.Instances) == 0 && slices.ContainsFunc(response.Errors, func(e ec2types.CreateFleetError) bool {
 		return value(e.ErrorCode) == awserr.CodeTemplateNotFound
 	})
 }

@@ -32,23 +32,23 @@ func TestTrust_B09_UnavailableTypesAreLoggedAtTheDefaultLevel(t *testing.T) {
 			}), nil
 		}
 		var mu sync.Mutex
-		var told []string
+		var logged []string
 		logger := funcr.New(func(_, line string) {
 			mu.Lock()
 			defer mu.Unlock()
 			if strings.Contains(line, "instance type") {
-				told = append(told, line)
+				logged = append(logged, line)
 			}
 		}, funcr.Options{}) // as the controller by default: V(1) is not written
 		if _, err := l.Launch(log.IntoContext(t.Context(), logger), l.request(nodeClaim("x"))); err != nil {
 			t.Fatal(err)
 		}
-		if len(told) != 2 {
-			t.Fatalf("%d lines for two answers without capacity: %s", len(told), strings.Join(told, "\n"))
+		if len(logged) != 2 {
+			t.Fatalf("%d lines for two responses without capacity: %s", len(logged), strings.Join(logged, "\n"))
 		}
 		for _, want := range []string{`"reasons"=["InsufficientInstanceCapacity"]`, "instance type m0.large is not available as spot in zone a", `"more"=50`, `"error"=null`} {
-			if !strings.Contains(told[0], want) {
-				t.Errorf("%s is missing in %s", want, told[0])
+			if !strings.Contains(logged[0], want) {
+				t.Errorf("%s is missing in %s", want, logged[0])
 			}
 		}
 	})

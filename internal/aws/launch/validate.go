@@ -111,11 +111,11 @@ func dryRunVerdict(class *awsv1.EC2NodeClass, denied, action string, err error) 
 }
 
 // deniedAction is the action that EC2 names as denied: a fleet needs others beside its own.
-func deniedAction(err error, asked string) string {
-	if action := awserr.DeniedAction(err); action != "" && action != asked {
-		return action + ", which " + asked + " needs"
+func deniedAction(err error, requested string) string {
+	if action := awserr.DeniedAction(err); action != "" && action != requested {
+		return action + ", which " + requested + " needs"
 	}
-	return asked
+	return requested
 }
 
 // trialLaunch is a launch for a dry run.
@@ -182,7 +182,7 @@ func sampleType(class *awsv1.EC2NodeClass, types []catalog.InstanceType, pools [
 	var needs []reqs.Set
 	for i := range pools {
 		set := poolNeeds(&pools[i])
-		if r, asked := set[awsv1.LabelInstanceTenancy]; asked && r.Has(tenancyDedicated) {
+		if r, requested := set[awsv1.LabelInstanceTenancy]; requested && r.Has(tenancyDedicated) {
 			tenancy = tenancyDedicated
 		}
 		for _, key := range offeringLabelKeys() {

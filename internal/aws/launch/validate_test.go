@@ -41,7 +41,7 @@ func TestValidate(t *testing.T) {
 		"E17 throttled":                 {dryRun: only("CreateFleet", fault("RequestLimitExceeded", "slow")), retry: true, fails: true},
 		"E17 throttled later":           {dryRun: only("RunInstances", fault("RequestLimitExceeded", "slow")), retry: true, fails: true},
 		"EC2 fails":                     {dryRun: only("CreateLaunchTemplate", fault("InternalError", "x")), retry: true, fails: true},
-		"a lost answer":                 {dryRun: only("CreateFleet", errors.New("timeout")), retry: true, fails: true},
+		"a lost response":               {dryRun: only("CreateFleet", errors.New("timeout")), retry: true, fails: true},
 		"something else":                {dryRun: only("RunInstances", fault("Unsupported", "not in this zone"))},
 		"A11 own profile not seen yet":  {dryRun: only("RunInstances", profile), retry: true, fails: true},
 		"profile of the user not there": {dryRun: only("RunInstances", profile), class: func(c *awsv1.EC2NodeClass) { c.Spec.InstanceProfile = new("x") }, reason: "InstanceProfileNotFound", message: "spec.instanceProfile", retry: true},

@@ -63,7 +63,7 @@ type cluster interface {
 	CABundle() string
 }
 
-// reporter tells users what happened.
+// reporter emits events.
 type reporter interface {
 	Emit(obj client.Object, events ...event.Event)
 	Flips(obj client.Object, flips []condition.Flip)
@@ -166,7 +166,7 @@ func (r *Classes) decide(ctx context.Context, class *awsv1.EC2NodeClass) (Step, 
 	return step, nil
 }
 
-// observe looks everything up; what fails is an answer with an error.
+// observe looks everything up; what fails is a lookup with an error.
 func (r *Classes) observe(ctx context.Context, class *awsv1.EC2NodeClass) Facts {
 	known := r.Cluster.Facts()
 	_, kubernetes := r.Cluster.Version()
@@ -213,7 +213,7 @@ func (r *Classes) perform(ctx context.Context, class *awsv1.EC2NodeClass, step S
 		return nil
 	}
 	before := class.DeepCopy()
-	class.Status = *step.Status.DeepCopy() // the answer of the server is read into it; lists are shared with others
+	class.Status = *step.Status.DeepCopy() // the response of the server is read into it; lists are shared with others
 	if !equality.Semantic.DeepEqual(before.Status, class.Status) {
 		if err := r.Client.Status().Patch(ctx, class, withOptimisticLock(before)); err != nil {
 			return err

@@ -182,7 +182,7 @@ func TestL_08_AbsentTermsFallBack(t *testing.T) {
 	}
 }
 
-// EC2NodeClass 18: verdicts stand for 30 minutes; a touched annotation asks again, our own hash does not.
+// EC2NodeClass 18: verdicts stand for 30 minutes; a touched annotation triggers another, our own hash does not.
 func TestVerdictsAreKept(t *testing.T) {
 	t.Parallel()
 	r, a, kube := newReconciler(t, stored())

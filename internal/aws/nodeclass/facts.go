@@ -12,7 +12,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reason"
 )
 
-// Answer is what came back from a lookup. An error is no answer: what was known before stands.
+// Answer is what came back from a lookup. With an error, what was known before stands.
 type Answer[T any] struct {
 	Value T
 	Err   error
@@ -43,7 +43,7 @@ type Facts struct {
 	ServiceCIDR    Answer[string]            // for families that need it
 	Machines       Answer[[]kubelet.Machine] // for documents with expressions
 
-	DryRun *Verdict // nil: not asked yet, see Step.DryRun
+	DryRun *Verdict // nil: not run yet, see Step.DryRun
 }
 
 // Verdict is what a dry run said.

@@ -129,7 +129,7 @@ func (d *decision) setFalse(name, reason, message string) {
 	d.set(name, metav1.ConditionFalse, reason, message)
 }
 
-// recordError notes an error. A condition that this generation already has an answer for keeps it; else it
+// recordError notes an error. A condition that this generation already has a result for keeps it; else it
 // says why there is none yet.
 func (d *decision) recordError(name, reason string, err error) {
 	d.step.Err = errors.Join(d.step.Err, err)

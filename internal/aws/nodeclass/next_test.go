@@ -181,7 +181,7 @@ func TestConditionReasons(t *testing.T) {
 			},
 			of: "InstanceProfileReady", status: no, reason: "InstanceProfileUnauthorized", message: "iam:CreateInstanceProfile", wantErr: true,
 		},
-		"IAM does not answer": {
+		"IAM does not respond": {
 			change: func(f *nodeclass.Facts) { f.Profile = nodeclass.Answer[string]{Err: errOutage} },
 			of:     "InstanceProfileReady", status: unknown, reason: "InstanceProfileResolutionFailed", message: "outage", wantErr: true,
 		},
@@ -309,7 +309,7 @@ func TestConditionReasons(t *testing.T) {
 	}
 }
 
-// E13, E15, E17: after an error the last answer stands in conditions and status, at the same generation.
+// E13, E15, E17: after an error the last response stands in conditions and status, at the same generation.
 func TestFM_E13_ErrorsChangeNothing(t *testing.T) {
 	t.Parallel()
 	f := good()
@@ -338,7 +338,7 @@ func TestFM_E13_ErrorsChangeNothing(t *testing.T) {
 	}
 }
 
-// An empty answer, unlike an error, empties the status: nothing is launched with it, and drift does not
+// An empty response, unlike an error, empties the status: nothing is launched with it, and drift does not
 // compare with it.
 func TestFM_E15_EmptyAnswers(t *testing.T) {
 	t.Parallel()
@@ -413,7 +413,7 @@ func TestReservedCapacityGate(t *testing.T) {
 	}
 }
 
-// What was read into a class is told once per generation. S-077: a profile given as a role is one such thing.
+// What was read into a class is reported once per generation. S-077: a profile given as a role is one such thing.
 func TestS_077_AssumptionsAreReportedOnce(t *testing.T) {
 	t.Parallel()
 	f := with(func(f *nodeclass.Facts) {
@@ -425,7 +425,7 @@ func TestS_077_AssumptionsAreReportedOnce(t *testing.T) {
 	}
 	f.Class.Status = first.Status
 	if second := nodeclass.Next(f); len(second.Assumed) > 0 {
-		t.Errorf("told twice: %v", second.Assumed)
+		t.Errorf("reported twice: %v", second.Assumed)
 	}
 }
 

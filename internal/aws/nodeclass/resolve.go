@@ -13,7 +13,7 @@ import (
 )
 
 // Reasons of the conditions about what selectors resolve to. Those that end in ResolutionFailed say why
-// there is no answer yet; but for placement groups they are Dovetail's own.
+// there is no result yet; but for placement groups they are Dovetail's own.
 const (
 	SubnetsNotFound        = "SubnetsNotFound"
 	SecurityGroupsNotFound = "SecurityGroupsNotFound"
@@ -132,7 +132,7 @@ func (d *decision) securityGroups() {
 }
 
 // instanceProfile shows errors that only a person can fix; others are retried and shown only where
-// there is no answer yet. Here Dovetail shows more than Karpenter, which only logs.
+// there is no result yet. Here Dovetail shows more than Karpenter, which only logs.
 func (d *decision) instanceProfile() {
 	const name = awsv1.ConditionInstanceProfileReady
 	answer := d.facts.Profile

@@ -14,7 +14,7 @@ func sevenHundred(tb testing.TB) []ec2types.InstanceTypeInfo {
 	return allTypes(tb)[:700]
 }
 
-// BenchmarkTypes: one call per pool and planning pass, so the answer that did not change must be free.
+// BenchmarkTypes: one call per pool and planning pass, so the response that did not change must be free.
 func BenchmarkTypes(b *testing.B) {
 	c := class(awsv1.FamilyAL2023, withKubelet(`{"maxPods":110,"kubeReserved":{"cpu":"100m","memory":"300Mi"}}`))
 	b.Run("unchanged", func(b *testing.B) {

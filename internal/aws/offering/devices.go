@@ -12,7 +12,7 @@ import (
 // gpuDriver is the driver of dynamic resource allocation for GPUs of NVIDIA.
 const gpuDriver = "gpu.nvidia.com"
 
-// devicePools are the devices that drivers of dynamic resource allocation will publish for a node, as far as EC2 tells:
+// devicePools are the devices that drivers of dynamic resource allocation will publish for a node, as far as EC2 reports them:
 // the GPUs of NVIDIA, with the attributes that follow from their name and memory. It is what planning begins with; once
 // a node of the type has published its devices, those count.
 func (m *machine) devicePools() []catalog.DevicePool {

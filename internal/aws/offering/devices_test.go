@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// DR-07: what EC2 tells of the GPUs of a type, as their driver will publish it. Other makers have no such driver here.
+// DR-07: the GPUs of a type as EC2 reports them, as their driver will publish it. Other makers have no such driver here.
 func TestDR_07_DevicesOfTypes(t *testing.T) {
 	t.Parallel()
 	gpus := func(maker, name string, count int32, mib int32) func(*ec2types.InstanceTypeInfo) {

@@ -67,7 +67,7 @@ func TestListingErrors(t *testing.T) {
 	}
 }
 
-// The same answer of EC2 keeps lists; another one replaces them.
+// The same response of EC2 keeps lists; another one replaces them.
 func TestRefreshKeepsWhatDidNotChange(t *testing.T) {
 	t.Parallel()
 	l := newFixture(t, nil, allTypes(t)...)

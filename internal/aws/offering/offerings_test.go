@@ -14,7 +14,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 )
 
-// sold renders offerings: zone letter, capacity type, price, labels; "-" in front: not available.
+// offered renders offerings: zone letter, capacity type, price, labels; "-" in front: not available.
 func sold(t *catalog.InstanceType) []string {
 	var list []string
 	for _, o := range t.Offerings {
@@ -154,7 +154,7 @@ func TestFM_F01_MarksExpire(t *testing.T) {
 	after := l.types(t, c)
 	l.unavailable.Mark("spot", "no.other", "us-east-1a", Group{}, "ICE")
 	if again := l.types(t, c); &again[0] != &after[0] {
-		t.Error("a mark that concerns nobody made a new list")
+		t.Error("a mark that concerns no offering made a new list")
 	}
 }
 

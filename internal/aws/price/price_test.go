@@ -269,13 +269,13 @@ func TestFM_P01_RefreshFails(t *testing.T) {
 			table, list, market := newTable(nil)
 			tc.breakIt(list, market)
 			if table.Refreshed() {
-				t.Error("P05: asked before anybody did")
+				t.Error("P05: called before any request")
 			}
 			if err := table.Refresh(t.Context()); err == nil || !strings.Contains(err.Error(), "instance type") {
 				t.Errorf("Refresh() = %v, want an error that names instance types", err)
 			}
 			if !table.Refreshed() {
-				t.Error("P05: an answer is waited for that does not come")
+				t.Error("P05: a response is waited for that does not come")
 			}
 			if got := prized(table.OnDemand("m5.large")); got != tc.wantOnDemand {
 				t.Errorf("on demand %s, want %s", got, tc.wantOnDemand)
@@ -300,7 +300,7 @@ func TestPricingIsNotCalledInRegionsWithoutIt(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := prized(table.OnDemand("m5.large")); len(list.asked) != 0 || got != "0.096" {
-				t.Errorf("asked %d times, m5.large costs %s", len(list.asked), got)
+				t.Errorf("called %d times, m5.large costs %s", len(list.asked), got)
 			}
 			if got := prized(table.Spot("m5.large", "b")); got != "0.04" {
 				t.Errorf("spot %s, want what EC2 says", got)

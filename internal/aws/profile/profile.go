@@ -56,7 +56,7 @@ type writer interface {
 	DeleteInstanceProfile(context.Context, *iam.DeleteInstanceProfileInput, ...func(*iam.Options)) (*iam.DeleteInstanceProfileOutput, error)
 }
 
-// IAM is what is asked of IAM.
+// IAM is the part of the IAM API that is called.
 type IAM interface {
 	reader
 	writer
@@ -180,7 +180,7 @@ func (p *Profiles) create(ctx context.Context, class *awsv1.EC2NodeClass, role s
 	return p.profileNamedLikeRole(ctx, role)
 }
 
-// profileNamedLikeRole answers for a role that does not exist: an instance profile of that name is taken, as
+// profileNamedLikeRole looks for a role that does not exist: an instance profile of that name is taken, as
 // many a manifest names one (L-11, S-077).
 func (p *Profiles) profileNamedLikeRole(ctx context.Context, role string) (string, error) {
 	if !p.o.Strict {

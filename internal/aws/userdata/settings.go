@@ -123,7 +123,7 @@ func (in Input) setKubelet(settings map[string]any) {
 }
 
 // mountInstanceStorage is the command that makes one file system of the local disks. Images before
-// 1.46.0 have to be told what to put on it.
+// 1.46.0 need a list of what to put on it.
 func (in Input) mountInstanceStorage() map[string]any {
 	bind := []string{"apiclient", "ephemeral-storage", "bind"}
 	if !bindsByItself(in.BottlerocketVersion) {

@@ -23,7 +23,7 @@ import (
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// service answers with what it holds and counts.
+// service responds with what it holds and counts.
 type service struct {
 	answer *arczonalshift.GetManagedResourceOutput
 	err    error
@@ -117,7 +117,7 @@ func TestFM_E19_Shift(t *testing.T) {
 		t.Error("only the shift that is applied and lasts counts")
 	}
 	if got := s.poll(t); len(got) > 0 {
-		t.Errorf("told twice: %v", got)
+		t.Errorf("reported twice: %v", got)
 	}
 
 	// While the API cannot be reached, the shift stays in force, but not past its end.
@@ -155,6 +155,6 @@ func TestDisabledMakesNoRequests(t *testing.T) {
 	s := newSubject(t, false)
 	s.api.answer = answer(shift("euw1-az1", start.Add(time.Hour), "APPLIED"))
 	if got := s.poll(t); len(got) > 0 || len(s.api.asked) > 0 || s.Shifted("euw1-az1") {
-		t.Errorf("asked %v, events %v", s.api.asked, got)
+		t.Errorf("called %v, events %v", s.api.asked, got)
 	}
 }

@@ -59,7 +59,7 @@ func TestChangesAreValid(t *testing.T) {
 	}
 }
 
-// A digest of everything notices everything; one that forgets a field, or has one that is listed, is found out.
+// A digest of everything notices everything; one that leaves out a field, or has one that is listed, is found out.
 func TestUnnoticed(t *testing.T) {
 	t.Parallel()
 	digest := func(forget func(*awsv1.EC2NodeClass)) func(*awsv1.EC2NodeClass) string {
@@ -79,11 +79,11 @@ func TestUnnoticed(t *testing.T) {
 		want   []string
 	}{
 		"everything": {forget: func(*awsv1.EC2NodeClass) {}},
-		"a field is forgotten": {
+		"a field is left out": {
 			forget: func(c *awsv1.EC2NodeClass) { c.Spec.Context = nil },
 			want:   []string{"spec.context does not change the digest"},
 		},
-		"a field in a list is forgotten": {
+		"a field in a list is left out": {
 			forget: func(c *awsv1.EC2NodeClass) {
 				if len(c.Spec.BlockDeviceMappings) > 0 {
 					c.Spec.BlockDeviceMappings[0].EBS.IOPS = nil
@@ -91,7 +91,7 @@ func TestUnnoticed(t *testing.T) {
 			},
 			want: []string{"spec.blockDeviceMappings.ebs.iops does not change the digest"},
 		},
-		"forgotten on purpose": {
+		"left out on purpose": {
 			forget: func(c *awsv1.EC2NodeClass) { c.Status.Conditions = nil },
 			listed: map[string]string{"status.conditions": "they change all the time"},
 		},

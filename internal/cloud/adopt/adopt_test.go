@@ -37,7 +37,7 @@ func newAdopter(t *testing.T, claims ...client.Object) *Adopter[cloud.Instance] 
 	}
 	now := func() time.Time { return start }
 	return &Adopter[cloud.Instance]{
-		List: func(context.Context) ([]cloud.Instance, error) { return nil, errors.New("nobody asked for a list") },
+		List: func(context.Context) ([]cloud.Instance, error) { return nil, errors.New("no list was requested") },
 		Read: func(i cloud.Instance) cloud.Instance { return i },
 		Labels: func(i cloud.Instance, of *catalog.InstanceType) map[string]string {
 			return map[string]string{corev1.LabelInstanceTypeStable: of.Name, corev1.LabelTopologyZone: i.Zone, karpv1.LabelCapacityType: i.CapacityType}

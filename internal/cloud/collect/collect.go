@@ -90,7 +90,7 @@ func (c *Collector) orphans(instances []cloud.Instance, claims []karpv1.NodeClai
 	})
 }
 
-// listClaims reads all claims from the API server, page by page. A part of them is never an answer.
+// listClaims reads all claims from the API server, page by page. A part of them is never a result.
 func listClaims(ctx context.Context, reader client.Reader) ([]karpv1.NodeClaim, error) {
 	var all []karpv1.NodeClaim
 	for token := ""; ; {

@@ -114,7 +114,7 @@ func TestANodeIsKeptUntilItsInstanceGoes(t *testing.T) {
 	}
 }
 
-// pages answers with claims page by page; one page may fail.
+// pages responds with claims page by page; one page may fail.
 type pages struct {
 	client.Reader
 	list [][]karpv1.NodeClaim
@@ -146,11 +146,11 @@ func TestFM_D06_D07_WithoutACompleteListNothingEnds(t *testing.T) {
 		ended     []string
 		fails     bool
 	}{
-		"all is well, over two pages":        {claims: &pages{list: two}, ended: []string{"i-3"}},
-		"D06 the API server does not answer": {claims: &pages{list: two, fail: 1}, fails: true},
-		"D07 it breaks off after a page":     {claims: &pages{list: two, fail: 2}, fails: true},
-		"the cloud does not answer":          {claims: &pages{list: two}, instances: &cloud.Error{Kind: cloud.Throttled}, fails: true},
-		"LC-61 memory is not complete yet":   {claims: &pages{list: two}, unsynced: true},
+		"all is well, over two pages":         {claims: &pages{list: two}, ended: []string{"i-3"}},
+		"D06 the API server does not respond": {claims: &pages{list: two, fail: 1}, fails: true},
+		"D07 it breaks off after a page":      {claims: &pages{list: two, fail: 2}, fails: true},
+		"the cloud does not respond":          {claims: &pages{list: two}, instances: &cloud.Error{Kind: cloud.Throttled}, fails: true},
+		"LC-61 memory is not complete yet":    {claims: &pages{list: two}, unsynced: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

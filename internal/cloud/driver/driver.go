@@ -40,7 +40,7 @@ type Driver struct {
 
 	// Connect reaches the cloud and finds out what launching needs. Every error is final and names what to change.
 	Connect func(context.Context, Options) (Cloud, error)
-	// Cleaner connects a program that launches nothing. It asks nothing yet.
+	// Cleaner connects a program that launches nothing. It makes no API call yet.
 	Cleaner func(ctx context.Context, cfg config.Config, version string, metrics *metric.Set) (Cleaner, error)
 }
 
@@ -94,7 +94,7 @@ type Options struct {
 	Config  config.Config
 	Version string        // of this program, for the user agent
 	Kube    *rest.Config  // of the API server
-	Client  client.Client // with a cache, which is not asked before it runs
+	Client  client.Client // with a cache, which is not read before it runs
 	Reader  client.Reader // without one
 	Events  Reporter
 	Metrics *metric.Set

@@ -27,7 +27,7 @@ import (
 
 var start = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// world is a cloud that answers as it is told, beside an API server.
+// world is a cloud that responds as configured, beside an API server.
 type world struct {
 	kube    client.Client
 	reg     *prometheus.Registry
@@ -201,7 +201,7 @@ func TestFM_P02_GaugesHaveTheLowestKnownPrice(t *testing.T) {
 	}{
 		"the first does not know it": {[]catalog.Offering{unknown, dear}, 0.2},
 		"the last does not know it":  {[]catalog.Offering{cheap, unknown}, 0.1},
-		"nobody knows it":            {[]catalog.Offering{unknown, unknown}, 0},
+		"it is unknown":              {[]catalog.Offering{unknown, unknown}, 0},
 		"the lowest, of the last":    {[]catalog.Offering{unknown, dear, cheap}, 0.1},
 		"the lowest, of the first":   {[]catalog.Offering{cheap, dear}, 0.1},
 		"free for the first":         {[]catalog.Offering{free, cheap}, 0},

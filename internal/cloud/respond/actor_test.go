@@ -41,7 +41,7 @@ func actorOf(c *cloudtest.Cluster) *Actor {
 
 func TestAct(t *testing.T) {
 	t.Parallel()
-	told := func(reason string) []string {
+	emitted := func(reason string) []string {
 		return []string{"event " + reason + " claim-i-1", "event " + reason + " node-i-1"}
 	}
 	deleted := []string{"delete claim-i-1 uid=uid-i-1", "event TerminatingOnInterruption claim-i-1", "event TerminatingOnInterruption node-i-1"}
@@ -59,26 +59,26 @@ func TestAct(t *testing.T) {
 		setup func(*karpv1.NodeClaim)
 		want  []string
 	}{
-		"S-012 a spot interruption":         {interruption.SpotInterrupted, nil, slices.Concat(told("SpotInterrupted"), []string{"spot lost m5.large eu-west-1a"}, deleted)},
-		"H12 a recommendation is only told": {interruption.RebalanceRecommended, nil, told("SpotRebalanceRecommendation")},
-		"E05 a stop":                        {interruption.InstanceStopped, nil, slices.Concat(told("InstanceStopping"), deleted)},
-		"E04 an end":                        {interruption.InstanceTerminated, nil, slices.Concat(told("InstanceTerminating"), deleted)},
-		"maintenance":                       {interruption.ScheduledChange, nil, slices.Concat(told("InstanceUnhealthy"), deleted)},
-		"a reservation":                     {interruption.ReservationInterrupted, nil, slices.Concat(told("CapacityReservationInstanceInterrupted"), []string{"reservation lost cr-1"}, deleted)},
-		"a broken instance is not drained":  {interruption.InstanceStatus, nil, slices.Concat(told("InstanceUnhealthy"), forced, deleted)},
+		"S-012 a spot interruption":         {interruption.SpotInterrupted, nil, slices.Concat(emitted("SpotInterrupted"), []string{"spot lost m5.large eu-west-1a"}, deleted)},
+		"H12 a recommendation is only told": {interruption.RebalanceRecommended, nil, emitted("SpotRebalanceRecommendation")},
+		"E05 a stop":                        {interruption.InstanceStopped, nil, slices.Concat(emitted("InstanceStopping"), deleted)},
+		"E04 an end":                        {interruption.InstanceTerminated, nil, slices.Concat(emitted("InstanceTerminating"), deleted)},
+		"maintenance":                       {interruption.ScheduledChange, nil, slices.Concat(emitted("InstanceUnhealthy"), deleted)},
+		"a reservation":                     {interruption.ReservationInterrupted, nil, slices.Concat(emitted("CapacityReservationInstanceInterrupted"), []string{"reservation lost cr-1"}, deleted)},
+		"a broken instance is not drained":  {interruption.InstanceStatus, nil, slices.Concat(emitted("InstanceUnhealthy"), forced, deleted)},
 		"a deadline that is over is kept": {
 			interruption.InstanceStatus, func(c *karpv1.NodeClaim) {
 				c.Annotations = map[string]string{karpv1.AnnotationTerminationTimestamp: "2030-01-01T11:00:00Z"}
-			}, slices.Concat(told("InstanceUnhealthy"), deleted),
+			}, slices.Concat(emitted("InstanceUnhealthy"), deleted),
 		},
-		"a broken host is not drained":                   {interruption.SystemStatus, nil, slices.Concat(told("InstanceUnhealthy"), forced, deleted)},
-		"a scheduled event drains":                       {interruption.EventStatus, nil, slices.Concat(told("InstanceUnhealthy"), deleted)},
-		"a drain that runs on a broken instance is over": {interruption.InstanceStatus, going(""), slices.Concat(told("InstanceUnhealthy"), forced)},
-		"whatever time it had left":                      {interruption.SystemStatus, going("2030-01-01T12:00:01Z"), slices.Concat(told("InstanceUnhealthy"), forced)},
-		"a time that cannot be read is none":             {interruption.SystemStatus, going("soon"), slices.Concat(told("InstanceUnhealthy"), forced)},
-		"its time is over already":                       {interruption.InstanceStatus, going("2030-01-01T12:00:00Z"), told("InstanceUnhealthy")},
-		"a scheduled event leaves a drain its time":      {interruption.EventStatus, going(""), told("InstanceUnhealthy")},
-		"H10 a claim that is going is not hit":           {interruption.SpotInterrupted, func(c *karpv1.NodeClaim) { c.DeletionTimestamp = &metav1.Time{Time: start} }, slices.Concat(told("SpotInterrupted"), []string{"spot lost m5.large eu-west-1a"})},
+		"a broken host is not drained":                   {interruption.SystemStatus, nil, slices.Concat(emitted("InstanceUnhealthy"), forced, deleted)},
+		"a scheduled event drains":                       {interruption.EventStatus, nil, slices.Concat(emitted("InstanceUnhealthy"), deleted)},
+		"a drain that runs on a broken instance is over": {interruption.InstanceStatus, going(""), slices.Concat(emitted("InstanceUnhealthy"), forced)},
+		"whatever time it had left":                      {interruption.SystemStatus, going("2030-01-01T12:00:01Z"), slices.Concat(emitted("InstanceUnhealthy"), forced)},
+		"a time that cannot be read is none":             {interruption.SystemStatus, going("soon"), slices.Concat(emitted("InstanceUnhealthy"), forced)},
+		"its time is over already":                       {interruption.InstanceStatus, going("2030-01-01T12:00:00Z"), emitted("InstanceUnhealthy")},
+		"a scheduled event leaves a drain its time":      {interruption.EventStatus, going(""), emitted("InstanceUnhealthy")},
+		"H10 a claim that is going is not hit":           {interruption.SpotInterrupted, func(c *karpv1.NodeClaim) { c.DeletionTimestamp = &metav1.Time{Time: start} }, slices.Concat(emitted("SpotInterrupted"), []string{"spot lost m5.large eu-west-1a"})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -17,7 +17,7 @@ import (
 	autoscalingv1beta1 "github.com/dovetail-sh/dovetail/api/autoscaling/v1beta1"
 )
 
-// CB-17, FM C12: what cannot be read until somebody acts is told with what to do; anything else is tried again.
+// CB-17, FM C12: what cannot be read until the user acts is reported with what to do; anything else is tried again.
 func TestCB_17_WhyUnreadable(t *testing.T) {
 	t.Parallel()
 	buffers, sets := reflect.TypeFor[*autoscalingv1beta1.CapacityBuffer](), reflect.TypeFor[*appsv1.ReplicaSet]()

@@ -155,7 +155,7 @@ func ofWeb(replicas int32) autoscalingv1beta1.CapacityBufferSpec {
 	return autoscalingv1beta1.CapacityBufferSpec{PodTemplateRef: &autoscalingv1beta1.LocalObjectRef{Name: "web"}, Replicas: &replicas}
 }
 
-// CB-14, CB-17: a kind that may not be read is told once, on the log and on the buffers that need it, and not again with
+// CB-14, CB-17: a kind that may not be read is reported once, on the log and on the buffers that need it, and not again with
 // every pass. Once it may be read, they work.
 func TestCB_17_WhatMayNotBeReadIsToldOnce(t *testing.T) {
 	t.Parallel()
@@ -225,13 +225,13 @@ func TestCB_14_EventsOfConditions(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.passes(3)
-	var told []string
+	var logged []string
 	for _, line := range s.events.Lines {
 		if strings.Contains(line, "Normal ReadyForProvisioning:") {
-			told = append(told, line)
+			logged = append(logged, line)
 		}
 	}
-	if len(told) != 2 || !strings.Contains(told[0], "PodTemplateNotFound") || !strings.Contains(told[1], "changed from False to True, reason Resolved") {
+	if len(logged) != 2 || !strings.Contains(logged[0], "PodTemplateNotFound") || !strings.Contains(logged[1], "changed from False to True, reason Resolved") {
 		t.Errorf("events %q", s.events.Lines)
 	}
 }

@@ -245,7 +245,7 @@ func TestFM_A06_DeletedBetweenLaunchAndWrite(t *testing.T) {
 	}
 	w.now = w.now.Add(time.Hour)
 	if _, known := w.reconciler.Launched("u"); known {
-		t.Error("LC-02: remembered for more than an hour")
+		t.Error("LC-02: kept for more than an hour")
 	}
 }
 
@@ -276,7 +276,7 @@ func TestNoCapacityDeletesTheClaimAndTellsItsPods(t *testing.T) {
 	}
 }
 
-// Who waits for a pod looks at the pod: a launch that is denied is told there and on the claim, once an answer.
+// Who waits for a pod looks at the pod: a launch that is denied is reported there and on the claim, once per response.
 func TestTrust_B05_ADeniedLaunchIsReportedOnClaimAndPods(t *testing.T) {
 	t.Parallel()
 	waits := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "waits", Namespace: "ns"}}

@@ -101,7 +101,7 @@ func (r *Collector) claims(ctx context.Context) ([]*karpv1.NodeClaim, error) {
 }
 
 // collect deletes claims whose instance is confirmed to be gone, some at a time. One that changed meanwhile
-// waits for the next round. unsure says that the cloud could not tell for all of them.
+// waits for the next round. unsure says that the cloud did not know it for all of them.
 func (r *Collector) collect(ctx context.Context, missing []*karpv1.NodeClaim) (unsure bool, err error) {
 	failures, unknown := make([]error, len(missing)), make([]bool, len(missing))
 	slots := make(chan struct{}, collectAtATime)

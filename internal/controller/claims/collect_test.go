@@ -38,8 +38,8 @@ func (l listing) Find(_ context.Context, id cloud.ID) (cloud.Instance, error) {
 
 func TestCollector(t *testing.T) {
 	t.Parallel()
-	sick := joinedNode()
-	sick.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}
+	unhealthy := joinedNode()
+	unhealthy.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}
 	for name, tc := range map[string]struct {
 		node        *corev1.Node
 		instances   []cloud.Instance
@@ -49,15 +49,15 @@ func TestCollector(t *testing.T) {
 		wantDeleted bool
 		wantAfter   time.Duration // 0: the usual
 	}{
-		"LC-38 the instance was ended outside": {node: sick, wantDeleted: true},
+		"LC-38 the instance was ended outside": {node: unhealthy, wantDeleted: true},
 		"LC-38 the node is alive":              {node: joinedNode()},
-		"LC-38 the instance is alive":          {node: sick, instances: []cloud.Instance{{ID: claimInstance}}},
-		"FM E01 the instance is not shown yet": {node: sick, age: 15 * time.Second, wantAfter: time.Minute},
-		"FM E01 it ought to be shown by now":   {node: sick, age: 75 * time.Second, wantDeleted: true},
-		"G3 a list that fails":                 {node: sick, err: errors.New("throttled")},
-		"Trust A09 its tag was removed":        {node: sick, find: func() (cloud.Instance, error) { return cloud.Instance{ID: claimInstance}, nil }},
-		"Trust A09 it is on its way out":       {node: sick, find: func() (cloud.Instance, error) { return cloud.Instance{ID: claimInstance, Terminating: true}, nil }, wantDeleted: true},
-		"Trust A09 G3 nobody knows":            {node: sick, find: func() (cloud.Instance, error) { return cloud.Instance{}, &cloud.Error{Kind: cloud.Throttled} }, wantAfter: 10 * time.Second},
+		"LC-38 the instance is alive":          {node: unhealthy, instances: []cloud.Instance{{ID: claimInstance}}},
+		"FM E01 the instance is not shown yet": {node: unhealthy, age: 15 * time.Second, wantAfter: time.Minute},
+		"FM E01 it ought to be shown by now":   {node: unhealthy, age: 75 * time.Second, wantDeleted: true},
+		"G3 a list that fails":                 {node: unhealthy, err: errors.New("throttled")},
+		"Trust A09 its tag was removed":        {node: unhealthy, find: func() (cloud.Instance, error) { return cloud.Instance{ID: claimInstance}, nil }},
+		"Trust A09 it is on its way out":       {node: unhealthy, find: func() (cloud.Instance, error) { return cloud.Instance{ID: claimInstance, Terminating: true}, nil }, wantDeleted: true},
+		"Trust A09 G3 it is not known":         {node: unhealthy, find: func() (cloud.Instance, error) { return cloud.Instance{}, &cloud.Error{Kind: cloud.Throttled} }, wantAfter: 10 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -91,9 +91,9 @@ func TestCollector(t *testing.T) {
 // touch for a moment and is not to be removed for that. Once EC2 does not know the id any more, it is.
 func TestTrust_A09_AStrippedTagDoesNotCostANode(t *testing.T) {
 	t.Parallel()
-	sick := joinedNode()
-	sick.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}
-	w := newClaimWorld(t, readyClaim(), sick)
+	unhealthy := joinedNode()
+	unhealthy.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}
+	w := newClaimWorld(t, readyClaim(), unhealthy)
 	alive := true
 	r := &claims.Collector{
 		Client: w.api, Remover: write.NewRemover(w.api, &controllertest.Recorder{}, w.metrics, nil), Classes: claimKinds(), Now: func() time.Time { return time.Now().Add(time.Hour) },

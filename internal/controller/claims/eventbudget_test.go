@@ -154,7 +154,7 @@ func TestTrust_B06_NoDeadlineWithoutANode(t *testing.T) {
 				got = got || e.Reason == event.TerminationGracePeriodExpiring
 			}
 			if got != tc.want || step.Stamp == "" {
-				t.Errorf("told of a deadline: %v, want %v; stamp %q", got, tc.want, step.Stamp)
+				t.Errorf("event about a deadline: %v, want %v; stamp %q", got, tc.want, step.Stamp)
 			}
 		})
 	}

@@ -34,7 +34,7 @@ func TestExpiration(t *testing.T) {
 		"section 15, case 15 while we were down": {change: func(c *karpv1.NodeClaim) { c.Spec.ExpireAfter = "1h" }, age: 100 * time.Hour, wantDeleted: true},
 		"LC-16 never":                            {change: func(c *karpv1.NodeClaim) { c.Spec.ExpireAfter = "Never" }, age: 10000 * time.Hour},
 		"CV-14 the pool says":                    {change: func(*karpv1.NodeClaim) {}, age: time.Hour, wantAfter: time.Hour},
-		"CV-14 nobody says":                      {change: func(c *karpv1.NodeClaim) { c.Labels = nil }, age: 719 * time.Hour, wantAfter: time.Hour},
+		"CV-14 no label":                         {change: func(c *karpv1.NodeClaim) { c.Labels = nil }, age: 719 * time.Hour, wantAfter: time.Hour},
 		"FM N08 made in the future":              {change: func(c *karpv1.NodeClaim) { c.Spec.ExpireAfter = "1h" }, age: -time.Hour, wantAfter: 2 * time.Hour},
 		"FM N06 the clock is wrong":              {change: func(c *karpv1.NodeClaim) { c.Spec.ExpireAfter = "1h" }, age: 3 * time.Hour, paused: true, wantAfter: time.Minute},
 		"another kind of class":                  {change: func(c *karpv1.NodeClaim) { c.Spec.NodeClassRef.Kind = "Other" }, age: 10000 * time.Hour},
@@ -95,6 +95,6 @@ func TestExpirationIsCountedOnce(t *testing.T) {
 		}
 	}
 	if len(said.Events) != 2 {
-		t.Errorf("told %+v, want it once", said.Events)
+		t.Errorf("reported %+v, want it once", said.Events)
 	}
 }

@@ -39,8 +39,8 @@ func newSlowWorld(t *testing.T) (w *claimWorld, shop *slowCloud, woken chan stri
 	return w, shop, woken
 }
 
-// A launch takes minutes when EC2 throttles. Whoever registers nodes and ends claims does not wait for it, and it
-// is asked for once however often the claim is looked at.
+// A launch takes minutes when EC2 throttles. Registration of nodes and termination of claims do not wait for it, and it
+// is requested once however often the claim is looked at.
 func TestTrust_A08_LaunchesDoNotHoldWorkers(t *testing.T) {
 	t.Parallel()
 	w, shop, woken := newSlowWorld(t)
@@ -49,7 +49,7 @@ func TestTrust_A08_LaunchesDoNotHoldWorkers(t *testing.T) {
 	}
 	<-shop.began
 	if w.writes != 1 {
-		t.Errorf("%d writes while the cloud is asked, want that of the finalizer", w.writes)
+		t.Errorf("%d writes while the cloud is called, want that of the finalizer", w.writes)
 	}
 	shop.answer <- nil
 	if name := <-woken; name != "c" || shop.asked.Load() != 1 {
@@ -61,7 +61,7 @@ func TestTrust_A08_LaunchesDoNotHoldWorkers(t *testing.T) {
 	}
 }
 
-// What the cloud refuses while nobody waits for it is told once, also if the claim is looked at only when the
+// What the cloud refuses while no caller waits for it is reported once, also if the claim is looked at only when the
 // next try is due (LC-04).
 func TestTrust_A08_RefusedLaunchesAreReportedOnce(t *testing.T) {
 	t.Parallel()
@@ -85,7 +85,7 @@ func TestTrust_A08_RefusedLaunchesAreReportedOnce(t *testing.T) {
 	<-woken
 }
 
-// A claim that is deleted while the cloud is asked ends with what was bought for it, not before.
+// A claim that is deleted while the cloud is called ends with what was launched for it, not before.
 func TestTrust_A08_AClaimThatGoesWaitsForItsLaunch(t *testing.T) {
 	t.Parallel()
 	w, shop, woken := newSlowWorld(t)
@@ -96,7 +96,7 @@ func TestTrust_A08_AClaimThatGoesWaitsForItsLaunch(t *testing.T) {
 		t.Fatal(err)
 	}
 	if result := w.pass(t); len(w.ended) != 0 || result.RequeueAfter == 0 {
-		t.Errorf("ended %v while an instance is being bought", w.ended)
+		t.Errorf("ended %v while an instance is being launched", w.ended)
 	}
 	shop.answer <- nil
 	<-woken

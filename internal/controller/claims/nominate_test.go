@@ -25,7 +25,7 @@ func plannedPod(name string, uid types.UID, nominated string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: uid}, Status: corev1.PodStatus{NominatedNodeName: nominated}}
 }
 
-// A pod is nominated for the node that was bought for it. What the scheduler nominated since it was last
+// A pod is nominated for the node that was launched for it. What the scheduler nominated since it was last
 // seen stays, and a pod that is another one by now is left alone.
 func TestTrust_A03_PlannedPodsAreNominated(t *testing.T) {
 	t.Parallel()
@@ -70,7 +70,7 @@ func failedTestsAreInvalid(ctx context.Context, c client.Client, sub string, obj
 	return nil
 }
 
-// Without the right to patch pods/status nothing is nominated, and the API server is not asked for every pod.
+// Without the right to patch pods/status nothing is nominated, and the API server is not called for every pod.
 // The right may be given later.
 func TestTrust_A03_WithoutTheRightNoRequestIsMade(t *testing.T) {
 	t.Parallel()
@@ -89,12 +89,12 @@ func TestTrust_A03_WithoutTheRightNoRequestIsMade(t *testing.T) {
 		n.Nominate(t.Context(), "claim", "ip-1")
 	}
 	if asked != 1 {
-		t.Errorf("asked %d times, want 1", asked)
+		t.Errorf("called %d times, want 1", asked)
 	}
 	now = now.Add(time.Hour)
 	n.Nominate(t.Context(), "claim", "ip-1")
 	if asked != 2 {
-		t.Errorf("asked %d times after an hour, want 2", asked)
+		t.Errorf("called %d times after an hour, want 2", asked)
 	}
 }
 
@@ -118,6 +118,6 @@ func TestTrust_A03_NominatedBeforeTheNodeOpens(t *testing.T) {
 	w.pass(t)
 	w.pass(t)
 	if asked != 1 {
-		t.Errorf("asked %d times, want once", asked)
+		t.Errorf("called %d times, want once", asked)
 	}
 }

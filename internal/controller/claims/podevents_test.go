@@ -149,7 +149,7 @@ func TestPodEventsAreCoalesced(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := w.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "n"}}); err != nil || !w.r.latest("n").IsZero() {
-		t.Errorf("a node that is gone is remembered (%v)", err)
+		t.Errorf("a node that is gone is kept (%v)", err)
 	}
 }
 

@@ -26,7 +26,7 @@ func TestFM_L12_ClaimOfAVanishedNodeGoes(t *testing.T) {
 		"gone":                              {deleted: true},
 		"FM B05 its name belongs to others": {live: []client.Object{reused}, deleted: true},
 		"the cache is behind":               {live: []client.Object{joinedNode()}},
-		"nobody can be asked":               {blind: true},
+		"the API server is unreachable":     {blind: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -96,7 +96,7 @@ func (r *Recorder) Emit(obj client.Object, events ...event.Event) {
 // Flips drops changes of conditions.
 func (r *Recorder) Flips(client.Object, []condition.Flip) {}
 
-// Text is the last text told about an object for a reason.
+// Text is the text of the last event on an object with a reason.
 func (r *Recorder) Text(on string, reason event.Reason) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

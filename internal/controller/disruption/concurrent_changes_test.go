@@ -38,7 +38,7 @@ func TestFM_K10_BudgetEditedDuringACommand(t *testing.T) {
 }
 
 // FM K24: a node is interrupted while it is being replaced for drift. It is deleted once, and what was
-// ordered for it is all that is bought.
+// ordered for it is all that is launched.
 func TestFM_K24_DriftAndInterruption(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, interceptor.Funcs{})

@@ -29,7 +29,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
 
-// driftSource says whether an instance is what its node class asks for.
+// driftSource says whether an instance is what its node class requires.
 type driftSource interface {
 	Types(ctx context.Context, pool *karpv1.NodePool) ([]catalog.InstanceType, error)
 	Drift(ctx context.Context, claim *karpv1.NodeClaim) (reason.Reason, error)

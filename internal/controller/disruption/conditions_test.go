@@ -83,7 +83,7 @@ func TestMarks(t *testing.T) {
 				cloud.says, claim.Status.Conditions = "AMIDrift", nil
 			},
 		},
-		"LC-57 the catalogue is asked from an hour on, and a failure is no drift (FM E10)": {age: 2 * time.Hour, consolidatable: true, lists: 1},
+		"LC-57 the catalogue is read from an hour on, and a failure is no drift (FM E10)": {age: 2 * time.Hour, consolidatable: true, lists: 1},
 		"FM E13 what cannot be found out stays as it was": {
 			age: 30 * time.Minute, consolidatable: true, drifted: "AMIDrift",
 			change: func(claim *karpv1.NodeClaim, _ *karpv1.NodePool, cloud *driftless) {

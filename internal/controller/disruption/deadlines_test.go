@@ -111,8 +111,8 @@ func TestTrust_C04_TheBestSoFarIsUsed(t *testing.T) {
 func TestTrust_C04_LivenessJudgesProgress(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		every, decide time.Duration // how often the decision asks whether to stop, and how long it takes
-		deaf          bool          // it goes on when it is told to stop
+		every, decide time.Duration // how often the decision polls whether to stop, and how long it takes
+		deaf          bool          // it goes on when it is requested to stop
 		call          time.Duration // how long a write takes
 		lasts         time.Duration // the pass, at least
 		dies          bool

@@ -69,7 +69,7 @@ func TestFM_C03_DeletionsOfAStaleLeader(t *testing.T) {
 			s.remove(karpv1.ReasonEmpty, "empty", "a")
 			_ = s.pass()
 			if _, gone := s.claims(); !paused || len(gone) > 0 {
-				t.Errorf("claims %v are deleted, asked for %v", gone, paused)
+				t.Errorf("claims %v are deleted, requested %v", gone, paused)
 			}
 		})
 	}
@@ -149,7 +149,7 @@ func TestNodesDeletedByOthersEndNoBackoff(t *testing.T) {
 	}
 }
 
-// V15-30: the pass after a reboot was asked for comes when the watch has told of it, else the same node
+// V15-30: the pass after a reboot was requested comes when the watch has delivered it, else the same node
 // would look like one whose reboots did not help.
 func TestRebootsAreWaitedFor(t *testing.T) {
 	t.Parallel()
@@ -168,7 +168,7 @@ func TestRebootsAreWaitedFor(t *testing.T) {
 		return nil
 	}
 	if s.mustPass(); !rests {
-		t.Error("the node may be replaced although the watch has not told of its reboot")
+		t.Error("the node may be replaced although the watch has not delivered its reboot")
 	}
 }
 
@@ -188,7 +188,7 @@ func TestADeletionThatFailedIsTriedAgainSoon(t *testing.T) {
 	s.node("a")
 	s.remove(karpv1.ReasonEmpty, "empty", "a")
 	if err := s.pass(); err == nil || !s.TakeWakeUp() {
-		t.Fatalf("pass: %v, and the queue is not asked to go on", err)
+		t.Fatalf("pass: %v, and the queue is not triggered to go on", err)
 	}
 	wait, err := s.Work(t.Context())
 	if err != nil || wait > 10*time.Second {

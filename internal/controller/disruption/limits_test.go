@@ -50,19 +50,19 @@ func (s *scene) limit(cpu string) {
 }
 
 // withinLimit checks that the pool keeps its limit whichever way the command ends; every claim that it
-// bought can only become a large node.
+// launched can only become a large node.
 func (s *scene) withinLimit(most int) {
 	s.t.Helper()
-	bought, replacements := 0, 0
+	launched, replacements := 0, 0
 	there, gone := s.claims()
 	for _, name := range there {
 		if s.claim(name).Annotations[karpv1.AnnotationReplaces] != "" {
 			replacements++
 		} else {
-			bought++
+			launched++
 		}
 	}
-	if cpu := 8 * max(bought, bought-1+replacements); cpu > most {
+	if cpu := 8 * max(launched, launched-1+replacements); cpu > most {
 		s.t.Errorf("claims %v and replacements %d come to %d cores, the limit is %d (%d go)", there, replacements, cpu, most, len(gone))
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // G8: the replacement finds no capacity, and the provisioner plans before the queue has given the node
-// back. Only the pod that really waits is bought for.
+// back. Only for the pod that really waits is a node launched.
 func TestFM_G08_PodsOfNodesThatStayAreNotBoughtFor(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, interceptor.Funcs{})

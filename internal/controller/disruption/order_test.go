@@ -22,7 +22,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/event"
 )
 
-// everyPod is a store that knows every pod it is asked for.
+// everyPod is a store that knows every pod.
 type everyPod struct{ disruptStore }
 
 func (everyPod) Pod(key cluster.PodKey) *corev1.Pod {
@@ -30,9 +30,9 @@ func (everyPod) Pod(key cluster.PodKey) *corev1.Pod {
 }
 
 // toldPods are the pods that events went to.
-type toldPods struct{ names []string }
+type podEvents struct{ names []string }
 
-func (p *toldPods) Emit(obj client.Object, _ ...event.Event) {
+func (p *podEvents) Emit(obj client.Object, _ ...event.Event) {
 	p.names = append(p.names, obj.GetNamespace()+"/"+obj.GetName())
 }
 
@@ -50,15 +50,15 @@ func TestEventsOnPodsAboutReplacementsAreInOrder(t *testing.T) {
 	want := []string{"a/3", "b/1", "b/2", "c/0"}
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for range 30 {
-		told := &toldPods{}
-		w := &worker{store: everyPod{}, events: told, now: func() time.Time { return now }}
+		emitted := &podEvents{}
+		w := &worker{store: everyPod{}, events: emitted, now: func() time.Time { return now }}
 		planned := map[cluster.PodKey]string{}
 		for _, key := range keys("b/2", "a/3", "c/0", "b/1") {
 			planned[key] = "claim"
 		}
 		w.nominate(disrupt.Command{}, planned)
-		if diff := cmp.Diff(want, told.names); diff != "" {
-			t.Fatalf("pods that are told of their replacement (-want +got):\n%s", diff)
+		if diff := cmp.Diff(want, emitted.names); diff != "" {
+			t.Fatalf("pods with an event about their replacement (-want +got):\n%s", diff)
 		}
 	}
 }

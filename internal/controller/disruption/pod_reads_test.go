@@ -65,7 +65,7 @@ func TestTrust_C08_PodsAreReadAgainFromTheWatchCache(t *testing.T) {
 		t.Errorf("how the pods of nodes were read (-want +got):\n%s", diff)
 	}
 	if reader.newest != 1 {
-		t.Errorf("asked for the newest version %d times, want once for all nodes", reader.newest)
+		t.Errorf("requested the newest version %d times, want once for all nodes", reader.newest)
 	}
 	if _, gone := s.claims(); len(gone) != 2 {
 		t.Errorf("claims %v are deleted, want both", gone)

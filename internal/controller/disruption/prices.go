@@ -18,9 +18,9 @@ func (d *Disruption) waitForPrices(ctx context.Context) bool {
 	logger, duration := log.FromContext(ctx), waited.Round(time.Second).String()
 	switch change {
 	case disrupt.PriceWaitBegan:
-		logger.Info("consolidation and drift wait until prices of instance types were asked for", "longest", disrupt.PriceWaitTimeout.String())
+		logger.Info("consolidation and drift wait until prices of instance types were queried", "longest", disrupt.PriceWaitTimeout.String())
 	case disrupt.PriceWaitEnded:
-		logger.Info("prices of instance types were asked for; consolidation and drift begin", "duration", duration)
+		logger.Info("prices of instance types were queried; consolidation and drift begin", "duration", duration)
 	case disrupt.PriceWaitTimedOut:
 		logger.Info("prices of instance types cannot be read so far; consolidation and drift begin with the built-in ones", "duration", duration)
 	}

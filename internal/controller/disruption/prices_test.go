@@ -13,12 +13,12 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 )
 
-// FM P05: a process that begins to lead replaces nothing before it has asked for prices, or failed to get
+// FM P05: a process that begins to lead replaces nothing before it has requested prices, or failed to get
 // them, or waited long enough; the log says so. Afterwards consolidation looks at once, although nothing else
 // changed.
 func TestFM_P05_ANewLeaderWaitsForPrices(t *testing.T) {
 	t.Parallel()
-	const begun, over, vain = "wait until prices", "were asked for; consolidation and drift begin", "with the built-in ones"
+	const begun, over, vain = "wait until prices", "were queried; consolidation and drift begin", "with the built-in ones"
 	for name, tc := range map[string]struct {
 		priced []bool // at each pass, 10 s apart
 		waits  []bool

@@ -164,9 +164,9 @@ func TestRepairReboots(t *testing.T) {
 	t.Parallel()
 	c := newClinic(t)
 	c.clock = c.clock.Add(24 * time.Hour)
-	sick := corev1.NodeCondition{Type: "DiskReady", Status: corev1.ConditionFalse, Reason: "ReadErrors"}
+	unhealthy := corev1.NodeCondition{Type: "DiskReady", Status: corev1.ConditionFalse, Reason: "ReadErrors"}
 	for round := range 2 {
-		c.ails("n1", sick, time.Hour)
+		c.ails("n1", unhealthy, time.Hour)
 		c.visit()
 		claim := c.stored("claim-n1")
 		if found := condition.Find(claim.Status.Conditions, karpv1.ConditionRebooting); found == nil || found.Reason != "RebootRequested" || found.Message != "DiskReady=False (ReadErrors)" {

@@ -13,7 +13,7 @@ import (
 )
 
 // Disruption 17, FM K14: the node is held, its replacement ordered, and its claim deleted once that is up; the
-// provisioner buys nothing for the pods meanwhile. Nothing is evicted before, so that the only replica of a
+// provisioner launches nothing for the pods meanwhile. Nothing is evicted before, so that the only replica of a
 // workload has a place to go to.
 func TestReplaceFirstThenRemove(t *testing.T) {
 	t.Parallel()
@@ -58,8 +58,8 @@ func TestReplaceFirstThenRemove(t *testing.T) {
 		}
 	}
 	for _, said := range []string{"DisruptionLaunching", "DisruptionTerminating"} {
-		if !s.told.Saw(said) {
-			t.Errorf("nobody was told %s: %q", said, s.told.Said)
+		if !s.emitted.Saw(said) {
+			t.Errorf("no event says %s: %q", said, s.emitted.Said)
 		}
 	}
 }

@@ -94,7 +94,7 @@ func TestFM_K23_ReplacementsNeverJoin(t *testing.T) {
 }
 
 // FM K05: a node has expired, and a pod that is protected keeps it. Its pods need a home with every plan:
-// one is bought, and every later plan finds it again, before and after it is up. It is not removed meanwhile,
+// one is launched, and every later plan finds it again, before and after it is up. It is not removed meanwhile,
 // though it is empty.
 func TestFM_K05_OneReplacementForAnExpiredNodeThatIsHeld(t *testing.T) {
 	t.Parallel()

@@ -43,7 +43,7 @@ type scene struct {
 	feed    *informertest.FakeInformers
 	memory  *store.Store
 	plans   *provisioning.Provisioner
-	told    *controllertest.Transcript
+	emitted *controllertest.Transcript
 	metrics *metric.Set
 	clock   time.Time
 	decide  func(disrupt.View) []disrupt.Command // what the next passes decide
@@ -65,7 +65,7 @@ func newScene(t *testing.T, calls interceptor.Funcs) *scene {
 // boot starts a process that knows nothing.
 func (s *scene) boot() {
 	s.feed = &informertest.FakeInformers{Scheme: s.client.Scheme(), Synced: new(true)}
-	s.told, s.metrics = &controllertest.Transcript{}, metric.New(prometheus.NewRegistry())
+	s.emitted, s.metrics = &controllertest.Transcript{}, metric.New(prometheus.NewRegistry())
 	now := func() time.Time { return s.clock }
 	s.memory = store.New(store.Options{
 		Words: awsv1.Vocabulary(), Lanes: resources.NewTable(), Classes: []schema.GroupKind{{Group: awsv1.Group, Kind: awsv1.Kind}}, Now: now,
@@ -76,11 +76,11 @@ func (s *scene) boot() {
 	}
 	orders := &execute.Claims{Client: s.client, Store: s.memory, Metrics: s.metrics, Words: awsv1.Vocabulary()}
 	s.plans = &provisioning.Provisioner{
-		Store: s.memory, Cloud: &controllertest.Catalogue{}, Events: s.told, Metrics: s.metrics, Batcher: provisioning.NewBatcher(time.Second, time.Second),
+		Store: s.memory, Cloud: &controllertest.Catalogue{}, Events: s.emitted, Metrics: s.metrics, Batcher: provisioning.NewBatcher(time.Second, time.Second),
 		Claims: orders, Nomination: 20 * time.Second, LaunchBackoff: provisioning.NewLaunchBackoff(awsv1.LabelCapacityReservationID), Pulse: controllertest.Pulse{}, Now: now,
 	}
 	s.Disruption = &disruption.Disruption{
-		Client: s.client, Reader: s.client, Store: s.memory, Cloud: &controllertest.Catalogue{}, Claims: orders, Events: s.told, Metrics: s.metrics, Pulse: controllertest.Pulse{}, Now: now,
+		Client: s.client, Reader: s.client, Store: s.memory, Cloud: &controllertest.Catalogue{}, Claims: orders, Events: s.emitted, Metrics: s.metrics, Pulse: controllertest.Pulse{}, Now: now,
 		Nomination: 20 * time.Second,
 		Decide: func(v disrupt.View, _ func() bool) disrupt.Decision {
 			d := disrupt.Decision{At: v.Now}

@@ -53,8 +53,8 @@ func TestPodsThatComeBeforeTheTaintEndAMove(t *testing.T) {
 			if n := testutil.ToFloat64(s.metrics.DisruptionFailedValidations.WithLabelValues("multi")); n != 1 {
 				t.Errorf("%v failed validations, want 1", n)
 			}
-			if !s.told.Saw("b ConsolidationRejected") {
-				t.Errorf("the other node was not told: %q", s.told.Said)
+			if !s.emitted.Saw("b ConsolidationRejected") {
+				t.Errorf("the other node has no event: %q", s.emitted.Said)
 			}
 		})
 	}
@@ -177,7 +177,7 @@ func TestLimitsHoldForReplacements(t *testing.T) {
 }
 
 // Disruption 17, 5 and 6: pods that are to move to nodes that exist are told so, those nodes are spoken
-// for, and the provisioner buys nothing for them.
+// for, and the provisioner launches nothing for them.
 func TestMovesToNodesThatExist(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, interceptor.Funcs{})
@@ -193,13 +193,13 @@ func TestMovesToNodesThatExist(t *testing.T) {
 	if _, gone := s.claims(); !slices.Equal(gone, []string{"claim-a"}) {
 		t.Fatalf("claims %v are deleted, want that of the node", gone)
 	}
-	if !s.told.Saw("web Nominated", "node/b") || !s.memory.Nominated("b") {
-		t.Errorf("the pod does not know where it goes: %q", s.told.Said)
+	if !s.emitted.Saw("web Nominated", "node/b") || !s.memory.Nominated("b") {
+		t.Errorf("the pod does not know where it goes: %q", s.emitted.Said)
 	}
 	s.clock = s.clock.Add(time.Minute)
 	s.plans.Pass(t.Context())
 	if n := len(s.replacements()); n > 0 {
-		t.Errorf("%d claims were bought for pods that have a place", n)
+		t.Errorf("%d claims were launched for pods that have a place", n)
 	}
 	if i := slices.IndexFunc(s.memory.Disruption(nil).Nodes, func(n cluster.ManagedNode) bool { return n.Name == "b" && (n.Nominated || n.ExpectsDisplaced) }); i < 0 {
 		t.Error("the node that the pod goes to may be removed meanwhile")
@@ -278,7 +278,7 @@ func TestReplacementsFromTheTemplate(t *testing.T) {
 	s.mustPass()
 	made := s.replacements()
 	if len(made) != 2 || len(made[0].Spec.Resources.Requests) > 0 {
-		t.Fatalf("replacements are %+v, want two that ask for nothing in particular", made)
+		t.Fatalf("replacements are %+v, want two that request nothing in particular", made)
 	}
 	s.up(made[0].Name, made[1].Name)
 	s.work(10 * time.Second)

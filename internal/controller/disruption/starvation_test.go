@@ -109,7 +109,7 @@ func TestOrdersThatAreFilledInPart(t *testing.T) {
 		rests = s.LaunchBackoff.PoolBackedOff("general", s.clock)
 		for _, r := range s.replacements() {
 			if r.DeletionTimestamp == nil {
-				t.Errorf("%s was bought for nothing", r.Name)
+				t.Errorf("%s was launched for nothing", r.Name)
 			}
 		}
 	}

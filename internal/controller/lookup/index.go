@@ -92,7 +92,7 @@ func PodsOn(ctx context.Context, c client.Client, node string) ([]*corev1.Pod, e
 }
 
 // ByName returns objects of a list by namespace and name: the cache lists in any order, and what is decided,
-// told and joined to an error should not have that.
+// reported and joined to an error should not have that.
 func ByName[T any, P interface {
 	*T
 	client.Object

@@ -28,12 +28,12 @@ func TestTrust_C04_AnswersAreProgress(t *testing.T) {
 	t.Parallel()
 	one, two := &steps{}, &steps{}
 	ask := func(ctx context.Context, err error) {
-		answer, got := BeatOnResponse(wire{err}).RoundTrip(httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
-		if err := answer.Body.Close(); err != nil {
+		response, got := BeatOnResponse(wire{err}).RoundTrip(httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
+		if err := response.Body.Close(); err != nil {
 			t.Error(err)
 		}
-		if answer.StatusCode != http.StatusTooManyRequests || !errors.Is(got, err) {
-			t.Errorf("answer %v, error %v, want %v", answer, got, err)
+		if response.StatusCode != http.StatusTooManyRequests || !errors.Is(got, err) {
+			t.Errorf("answer %v, error %v, want %v", response, got, err)
 		}
 	}
 	ctx := WithPulse(t.Context(), one)
@@ -41,6 +41,6 @@ func TestTrust_C04_AnswersAreProgress(t *testing.T) {
 	ask(WithPulse(t.Context(), two), errors.New("connection refused"))
 	ask(t.Context(), nil)
 	if one.count != 1 || two.count != 0 {
-		t.Errorf("%d and %d steps, want one of the loop that was answered", one.count, two.count)
+		t.Errorf("%d and %d steps, want one of the loop that was served", one.count, two.count)
 	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // A turn comes when the one before says so, after ten seconds if that failed, and within a second of
-// being asked for.
+// being requested.
 func TestTurnsFollowEachOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -104,7 +104,7 @@ func (s claimShell) Perform(ctx context.Context, facts *drain.ClaimFacts, step d
 			return false, err
 		}
 	}
-	if len(facts.Nodes) == 0 && !step.Terminate { // else the Node tells, or it is not known yet
+	if len(facts.Nodes) == 0 && !step.Terminate { // else the events of the Node say it, or it is not known yet
 		r.Drains.recordWaits(nil, facts.Claim, step.Waits, facts.Now)
 	}
 	claim, err := writeClaimConditions(ctx, r.Client, r.Events, facts.Claim, r.Now(), step.Marks)

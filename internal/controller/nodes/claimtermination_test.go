@@ -39,7 +39,7 @@ func TestFM_A06_AnInstanceOnlyInTheCacheIsTerminated(t *testing.T) {
 	w.delete(endClaimObject())
 	w.pass()
 	if !w.has("c", &karpv1.NodeClaim{}) || w.cloud.terminated != 1 {
-		t.Fatalf("claim gone, or the instance was asked to end %d times, want 1", w.cloud.terminated)
+		t.Fatalf("claim gone, or the instance was terminated %d times, want 1", w.cloud.terminated)
 	}
 	w.cloud.alive = false
 	w.clock = w.clock.Add(5 * time.Second)
@@ -143,9 +143,9 @@ func TestLC20_TheDeadlineIsWrittenOnce(t *testing.T) {
 			if n.DeletionTimestamp == nil {
 				t.Error("LC-21: the node is not being deleted")
 			}
-			told := w.told.Text("c", event.TerminationGracePeriodExpiring) != ""
-			if want := tc.period != "" && tc.before != "2026-01-01T00:00:00Z"; told != want {
-				t.Errorf("told about the deadline: %t, want %t", told, want)
+			emitted := w.emitted.Text("c", event.TerminationGracePeriodExpiring) != ""
+			if want := tc.period != "" && tc.before != "2026-01-01T00:00:00Z"; emitted != want {
+				t.Errorf("told about the deadline: %t, want %t", emitted, want)
 			}
 		})
 	}

@@ -59,7 +59,7 @@ func TestG13_ADrainThatCannotEndSaysWhy(t *testing.T) {
 		t.Errorf("condition %+v, want %q", c, want)
 	}
 	for _, on := range []string{"n", "c"} {
-		if text := w.told.Text(on, event.DrainBlocked); !strings.Contains(text, want) {
+		if text := w.emitted.Text(on, event.DrainBlocked); !strings.Contains(text, want) {
 			t.Errorf("event on %s: %q", on, text)
 		}
 	}
@@ -125,7 +125,7 @@ func TestImpossibleBudgets(t *testing.T) {
 	}{
 		"it holds a pod":                   {impossible(), endPod("p"), "can never allow an eviction: maxUnavailable is 0. It holds 1 pod(s)"},
 		"it wants all there are":           {full(), endPod("p"), "The budget cannot allow an eviction while it has 1 replica: it wants 1 healthy. It holds 1 pod(s)"},
-		"on a node of somebody else":       {impossible(), endPod("p", elsewhere), ""},
+		"on a node of another owner":       {impossible(), endPod("p", elsewhere), ""},
 		"a pod that has ended":             {impossible(), endPod("p", ended), ""},
 		"a budget that can allow it":       {possible, endPod("p"), ""},
 		"a pod that it does not select":    {impossible(), endPod("p", func(p *corev1.Pod) { p.Labels = nil }), ""},
@@ -136,12 +136,12 @@ func TestImpossibleBudgets(t *testing.T) {
 			t.Parallel()
 			other := endNodeObject(func(n *corev1.Node) { n.Name, n.Labels = "other", nil })
 			w := newWorld(t, interceptor.Funcs{}, endNodeObject(), other, tc.pod, tc.budget)
-			r := &nodes.ImpossibleBudgets{Client: w.client, Events: w.told, Metrics: w.metrics}
+			r := &nodes.ImpossibleBudgets{Client: w.client, Events: w.emitted, Metrics: w.metrics}
 			if err := r.Pass(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if got := w.told.Text("web", event.EvictionImpossible); tc.want == "" && got != "" || !strings.Contains(got, tc.want) {
-				t.Errorf("told %q, want %q", got, tc.want)
+			if got := w.emitted.Text("web", event.EvictionImpossible); tc.want == "" && got != "" || !strings.Contains(got, tc.want) {
+				t.Errorf("reported %q, want %q", got, tc.want)
 			}
 		})
 	}

@@ -55,7 +55,7 @@ func (q *Evictions) Register(mgr ctrl.Manager) error {
 	return loop.RegisterPodQueue(mgr, "eviction-queue", q.Workers, q.start, q)
 }
 
-// start takes the queue of the controller and puts in what was asked for before.
+// start takes the queue of the controller and puts in what was requested before.
 func (q *Evictions) start(_ context.Context, queue workqueue.TypedRateLimitingInterface[loop.PodID]) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

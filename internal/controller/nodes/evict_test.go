@@ -84,19 +84,19 @@ func TestLC35_AnswersOfTheEvictionAPI(t *testing.T) {
 		after   time.Duration // of the result
 		code    string
 		drained float64
-		told    []string // parts of FailedDraining on the node
+		emitted []string // parts of FailedDraining on the node
 	}{
 		"evicted":                                {left: 1, after: 10 * time.Second, code: "200", drained: 1},
 		"D17 gone":                               {answer: apierrors.NewNotFound(pods, "web"), code: "404"},
 		"FM L11 another pod has the name":        {answer: apierrors.NewConflict(pods, "web", errors.New("uid")), code: "409"},
-		"LC-15.9 a budget refuses":               {answer: tooMany(), objects: []client.Object{budget("web-pdb")}, left: 1, after: 100 * time.Millisecond, code: "429", told: []string{"default/web", "PodDisruptionBudget web-pdb", "needs 2 healthy", "terminationGracePeriod"}},
-		"K01 a budget never allows it":           {answer: tooMany(), objects: []client.Object{impossible()}, left: 1, after: 100 * time.Millisecond, code: "429", told: []string{"PodDisruptionBudget web can never allow an eviction: maxUnavailable is 0"}},
-		"demand 17 a budget wants all there are": {answer: tooMany(), objects: []client.Object{full()}, left: 1, after: 100 * time.Millisecond, code: "429", told: []string{"PodDisruptionBudget web cannot allow an eviction while it has 1 replica: it wants 1 healthy; scale its workload up"}},
-		"two budgets":                            {answer: apierrors.NewInternalError(errors.New("This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")), objects: []client.Object{budget("a"), budget("b")}, left: 1, after: 100 * time.Millisecond, code: "500", told: []string{"default/web", "(a, b)"}},
-		"the API server is busy":                 {answer: apierrors.NewTooManyRequests("later", 1), left: 1, after: 100 * time.Millisecond, code: "429", told: []string{"later"}},
+		"LC-15.9 a budget refuses":               {answer: tooMany(), objects: []client.Object{budget("web-pdb")}, left: 1, after: 100 * time.Millisecond, code: "429", emitted: []string{"default/web", "PodDisruptionBudget web-pdb", "needs 2 healthy", "terminationGracePeriod"}},
+		"K01 a budget never allows it":           {answer: tooMany(), objects: []client.Object{impossible()}, left: 1, after: 100 * time.Millisecond, code: "429", emitted: []string{"PodDisruptionBudget web can never allow an eviction: maxUnavailable is 0"}},
+		"demand 17 a budget wants all there are": {answer: tooMany(), objects: []client.Object{full()}, left: 1, after: 100 * time.Millisecond, code: "429", emitted: []string{"PodDisruptionBudget web cannot allow an eviction while it has 1 replica: it wants 1 healthy; scale its workload up"}},
+		"two budgets":                            {answer: apierrors.NewInternalError(errors.New("This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")), objects: []client.Object{budget("a"), budget("b")}, left: 1, after: 100 * time.Millisecond, code: "500", emitted: []string{"default/web", "(a, b)"}},
+		"the API server is busy":                 {answer: apierrors.NewTooManyRequests("later", 1), left: 1, after: 100 * time.Millisecond, code: "429", emitted: []string{"later"}},
 		"D17 the namespace goes":                 {answer: terminating, left: 1, after: 100 * time.Millisecond, code: "403"},
-		"FM L10 an error":                        {answer: apierrors.NewInternalError(errors.New("etcd")), wantErr: true, left: 1, code: "500", told: []string{"default/web", "etcd"}},
-		"FM L10 a timeout":                       {answer: context.DeadlineExceeded, wantErr: true, left: 1, code: "unknown", told: []string{"default/web"}},
+		"FM L10 an error":                        {answer: apierrors.NewInternalError(errors.New("etcd")), wantErr: true, left: 1, code: "500", emitted: []string{"default/web", "etcd"}},
+		"FM L10 a timeout":                       {answer: context.DeadlineExceeded, wantErr: true, left: 1, code: "unknown", emitted: []string{"default/web"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -114,14 +114,14 @@ func TestLC35_AnswersOfTheEvictionAPI(t *testing.T) {
 			if got := testutil.ToFloat64(w.metrics.PodsDrained.WithLabelValues("Drifted")); got != tc.drained {
 				t.Errorf("drained %v, want %v", got, tc.drained)
 			}
-			if evicted := strings.Contains(w.told.Text("web", event.Evicted), "Drifted"); evicted != (tc.drained > 0) {
+			if evicted := strings.Contains(w.emitted.Text("web", event.Evicted), "Drifted"); evicted != (tc.drained > 0) {
 				t.Errorf("event Evicted with the reason: %t", evicted)
 			}
-			text := w.told.Text("n", event.FailedDraining)
-			if (text != "") != (len(tc.told) > 0) {
+			text := w.emitted.Text("n", event.FailedDraining)
+			if (text != "") != (len(tc.emitted) > 0) {
 				t.Errorf("FailedDraining %q", text)
 			}
-			for _, part := range tc.told {
+			for _, part := range tc.emitted {
 				if !strings.Contains(text, part) {
 					t.Errorf("%q is not in %q", part, text)
 				}
@@ -195,8 +195,8 @@ func TestLC36_TheDeadlineDeletes(t *testing.T) {
 	if diff := cmp.Diff([]string{"uid-web"}, api.uids); diff != "" {
 		t.Errorf("UIDs (-want +got):\n%s", diff)
 	}
-	if text := w.told.Text("web", event.Disrupted); !strings.Contains(text, "20 s") || !strings.Contains(text, "30 s") {
-		t.Errorf("event %q names neither what is granted nor what was asked for", text)
+	if text := w.emitted.Text("web", event.Disrupted); !strings.Contains(text, "20 s") || !strings.Contains(text, "30 s") {
+		t.Errorf("event %q names neither what is granted nor what was requested", text)
 	}
 	if got := testutil.ToFloat64(w.metrics.PodsDrained.WithLabelValues("Expired")); got != 1 {
 		t.Errorf("drained %v, want 1", got)
@@ -208,7 +208,7 @@ func TestLC36_TheDeadlineDeletes(t *testing.T) {
 	}
 }
 
-// G12, N16: each pod has its own back-off, from 100 ms to 10 s, and being asked for again does not
+// G12, N16: each pod has its own back-off, from 100 ms to 10 s, and being requested again does not
 // shorten it.
 func TestFM_N16_BackOffIsPerPod(t *testing.T) {
 	t.Parallel()
@@ -249,7 +249,7 @@ func TestV15_37_TimeoutEntries(t *testing.T) {
 		}
 	}
 	if len(api.uids) != 1 || w.queue.Len() != 1 {
-		t.Errorf("asked %d times, %d in the queue, want 1, 1", len(api.uids), w.queue.Len())
+		t.Errorf("called %d times, %d in the queue, want 1, 1", len(api.uids), w.queue.Len())
 	}
 	w.clock = w.clock.Add(time.Minute)
 	if _, err := w.queue.Reconcile(t.Context(), webID); err != nil || len(api.deletes) > 0 || w.queue.Len() != 0 {

@@ -39,7 +39,7 @@ func offlineManager(t *testing.T, w *world) ctrl.Manager {
 	return mgr
 }
 
-// The queue works what was asked for before it started and after, and each pod once although it is asked for
+// The queue works what was requested before it started and after, and each pod once although it is requested
 // all the time.
 func TestTheQueueEvictsEachPodOnce(t *testing.T) {
 	t.Parallel()

@@ -23,7 +23,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
-// NodeHealth performs disrupt.ForcedRepair. It runs only if the settings ask for it (V15-33).
+// NodeHealth performs disrupt.ForcedRepair. It runs only if the settings enable it (V15-33).
 type NodeHealth struct {
 	Client   client.Client
 	Ailments *lifecycle.Ailments

@@ -85,7 +85,7 @@ func TestNodeHealth(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := &nodes.NodeHealth{
-				Client: w.client, Ailments: a, Events: w.told, Metrics: w.metrics, Remover: write.NewRemover(w.client, w.told, w.metrics, nil),
+				Client: w.client, Ailments: a, Events: w.emitted, Metrics: w.metrics, Remover: write.NewRemover(w.client, w.emitted, w.metrics, nil),
 				Classes: []schema.GroupKind{{Group: "g", Kind: "k"}}, Now: func() time.Time { return w.clock },
 			}
 			result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "n"}})
@@ -99,11 +99,11 @@ func TestNodeHealth(t *testing.T) {
 			if w.has("c", claim); (claim.DeletionTimestamp != nil) != tc.gone {
 				t.Errorf("deleted: %v", claim.DeletionTimestamp)
 			}
-			if said := w.told.Text("n", event.NodeRepairBlocked); (said == "") != (tc.say == "") || !strings.Contains(said, tc.say) {
+			if said := w.emitted.Text("n", event.NodeRepairBlocked); (said == "") != (tc.say == "") || !strings.Contains(said, tc.say) {
 				t.Errorf("said %q, want %q", said, tc.say)
 			}
 			for _, name := range []string{"c", "n"} {
-				if text := w.told.Text(name, event.DisruptionTerminating); strings.Contains(text, "reason Unhealthy: condition Ready") != tc.gone {
+				if text := w.emitted.Text(name, event.DisruptionTerminating); strings.Contains(text, "reason Unhealthy: condition Ready") != tc.gone {
 					t.Errorf("%s says %q", name, text)
 				}
 			}

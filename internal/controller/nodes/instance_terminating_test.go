@@ -77,7 +77,7 @@ func TestTrust_A10_InstanceTerminatingIsNotLost(t *testing.T) {
 	}
 }
 
-// callback does something after an instance was told to end.
+// callback does something after an instance was requested to end.
 type callback struct {
 	*dyingCloud
 	after func()
@@ -111,13 +111,13 @@ func TestTrust_A10_TheEndOfAnInstanceIsSeenSoon(t *testing.T) {
 				}
 				w.wait(time.Second)
 			}
-			told := w.clock
-			for w.has("n", &corev1.Node{}) && w.clock.Sub(told) < 2*time.Minute {
-				w.cloud.alive = w.clock.Add(time.Second).Sub(told) < tc.takes
+			requestedAt := w.clock
+			for w.has("n", &corev1.Node{}) && w.clock.Sub(requestedAt) < 2*time.Minute {
+				w.cloud.alive = w.clock.Add(time.Second).Sub(requestedAt) < tc.takes
 				w.wait(time.Second)
 			}
-			if took := w.clock.Sub(told); took > tc.within {
-				t.Errorf("the Node went %s after its instance was told to end, want %s", took, tc.within)
+			if took := w.clock.Sub(requestedAt); took > tc.within {
+				t.Errorf("the Node went %s after its instance was requested to end, want %s", took, tc.within)
 			}
 			if w.cloud.terminated > tc.calls {
 				t.Errorf("the cloud was called %d times, want %d", w.cloud.terminated, tc.calls)

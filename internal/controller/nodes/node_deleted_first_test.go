@@ -17,7 +17,7 @@ func TestFM_L17_TheNodeIsDeletedFirst(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		before int  // passes over a claim that is being deleted already; 0: it is not
-		alive  bool // the instance runs until it is told to end
+		alive  bool // the instance runs until it is requested to end
 	}{
 		"the instance is gone, the claim stands":         {},
 		"the instance is gone, the claim goes already":   {before: 1},

@@ -46,7 +46,7 @@ type rebooter interface {
 // rebootStore records how often nodes were rebooted.
 type rebootStore interface{ Rebooted(claim types.UID) }
 
-// Reboots reboots the nodes of claims that ask for it, and replaces those that do not come back (V15-34
+// Reboots reboots the nodes of claims that request it, and replaces those that do not come back (V15-34
 // to V15-43). It runs whether or not nodes are repaired now: what was begun is brought to its end. It
 // must not be copied.
 type Reboots struct {

@@ -52,7 +52,7 @@ func newSurgery(t *testing.T, calls interceptor.Funcs, objects ...client.Object)
 // process is a controller that knows nothing yet.
 func (s *surgery) process() *nodes.Reboots {
 	return &nodes.Reboots{
-		Client: s.client, Provider: s, Queue: s.queue, Store: s, Events: s.told, Metrics: s.metrics, Remover: write.NewRemover(s.client, s.told, s.metrics, nil),
+		Client: s.client, Provider: s, Queue: s.queue, Store: s, Events: s.emitted, Metrics: s.metrics, Remover: write.NewRemover(s.client, s.emitted, s.metrics, nil),
 		Classes: []schema.GroupKind{{Group: "g", Kind: "k"}}, Now: func() time.Time { return s.clock },
 	}
 }
@@ -118,7 +118,7 @@ func TestReboot(t *testing.T) {
 	t.Parallel()
 	s := newSurgery(t, interceptor.Funcs{}, endNodeObject(sickNode), endClaimObject(upClaim), endPod("web"))
 	if after := s.must(); after != 0 || s.tainted() {
-		t.Error("a claim that nobody asked to reboot was touched")
+		t.Error("a claim without a request to reboot was touched")
 	}
 	if err := s.commit(new(time.Minute)); err != nil {
 		t.Fatal(err)
@@ -160,13 +160,13 @@ func TestReboot(t *testing.T) {
 	if s.ended("succeeded") != 1 || len(s.operations) != 1 || testutil.CollectAndCount(s.metrics.NodesRebootRecovery) != 1 {
 		t.Errorf("%v successes counted, %d calls", s.ended("succeeded"), len(s.operations))
 	}
-	if s.told.Text("c", event.RebootObserved) == "" {
-		t.Errorf("told %v", s.told.Events)
+	if s.emitted.Text("c", event.RebootObserved) == "" {
+		t.Errorf("reported %v", s.emitted.Events)
 	}
 }
 
 // V15-38, V15-41: what the cloud refuses for good ends the node; the deletion is tried until it works,
-// nothing is counted before, and the cloud is not asked again.
+// nothing is counted before, and the cloud is not called again.
 func TestRebootIsRefused(t *testing.T) {
 	t.Parallel()
 	conflicts := 1
@@ -193,8 +193,8 @@ func TestRebootIsRefused(t *testing.T) {
 	if at := claim.Annotations[karpv1.AnnotationTerminationTimestamp]; at != s.clock.UTC().Format(time.RFC3339) {
 		t.Errorf("ends at %q", at)
 	}
-	if s.ended("provider_error") != 1 || len(s.operations) != 1 || s.told.Text("c", event.RebootFailed) == "" {
-		t.Errorf("%v counted, %d calls, told %v", s.ended("provider_error"), len(s.operations), s.told.Events)
+	if s.ended("provider_error") != 1 || len(s.operations) != 1 || s.emitted.Text("c", event.RebootFailed) == "" {
+		t.Errorf("%v counted, %d calls, told %v", s.ended("provider_error"), len(s.operations), s.emitted.Events)
 	}
 	if n := testutil.ToFloat64(s.metrics.NodeClaimsDisrupted.WithLabelValues("unhealthy", "default", "spot", "", "graceful")); n != 1 {
 		t.Errorf("%v claims counted as disrupted", n)
@@ -245,7 +245,7 @@ func TestCommitSkips(t *testing.T) {
 		t.Errorf("a claim that reboots: %v", err)
 	}
 	if len(s.committed) != 1 {
-		t.Errorf("%d reboots remembered", len(s.committed))
+		t.Errorf("%d reboots kept", len(s.committed))
 	}
 	empty := newSurgery(t, interceptor.Funcs{})
 	if err := empty.commit(nil); err != nil || len(empty.committed) != 0 {

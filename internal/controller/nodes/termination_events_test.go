@@ -54,7 +54,7 @@ func (w *world) said(notes *drainNotes, kind, cause, want string, on ...string) 
 		w.t.Errorf("condition %s is %+v, want %q", kind, c, want)
 	}
 	for _, name := range on {
-		if text := w.told.Text(name, event.DrainBlocked); !strings.Contains(text, want) {
+		if text := w.emitted.Text(name, event.DrainBlocked); !strings.Contains(text, want) {
 			w.t.Errorf("event on %s: %q, want %q", name, text, want)
 		}
 	}
@@ -71,7 +71,7 @@ func (w *world) said(notes *drainNotes, kind, cause, want string, on ...string) 
 }
 
 // G13: an eviction that a webhook, the rights of the controller or anything but a budget stands in the way
-// of is told of like one that a budget holds.
+// of is reported like one that a budget holds.
 func TestG13_ARefusedEvictionSaysWhy(t *testing.T) {
 	t.Parallel()
 	pods := schema.GroupResource{Resource: "pods"}
@@ -103,7 +103,7 @@ func TestG13_ARefusedEvictionSaysWhy(t *testing.T) {
 	}
 }
 
-// The queue knows since when the API server says no, and what; a pod that it lets go, or that somebody
+// The queue knows since when the API server says no, and what; a pod that it lets go, or that another client
 // protects meanwhile, begins anew.
 func TestTheQueueKnowsHowFarItIs(t *testing.T) {
 	t.Parallel()
@@ -144,7 +144,7 @@ func TestTheQueueKnowsHowFarItIs(t *testing.T) {
 	}
 }
 
-// G13, FM E19: an instance that cannot be ended is told of on the objects, and not before a call had time to
+// G13, FM E19: an instance that cannot be ended is reported on the objects, and not before a call had time to
 // work when it is repeated.
 func TestG13_AnInstanceThatStaysSaysWhy(t *testing.T) {
 	t.Parallel()

@@ -54,9 +54,9 @@ func TestFM_L13_DeletingANodeEndsEverythingInOrder(t *testing.T) {
 	if got := w.mark(karpv1.ConditionInstanceTerminating); got != "True/InstanceTerminating" || w.cloud.terminated != 1 {
 		t.Fatalf("LC-22: InstanceTerminating is %s, instance ended %d times", got, w.cloud.terminated)
 	}
-	w.pass() // too early to ask again
+	w.pass() // too early to call again
 	if w.cloud.terminated != 1 {
-		t.Errorf("E02: asked %d times within five seconds", w.cloud.terminated)
+		t.Errorf("E02: called %d times within five seconds", w.cloud.terminated)
 	}
 
 	w.cloud.alive = false
@@ -79,7 +79,7 @@ func TestFM_L13_DeletingANodeEndsEverythingInOrder(t *testing.T) {
 		}
 	}
 	for _, on := range []string{"n", "c"} {
-		if w.told.Text(on, event.Finalized) == "" {
+		if w.emitted.Text(on, event.Finalized) == "" {
 			t.Errorf("no event Finalized on %s", on)
 		}
 	}
@@ -87,7 +87,7 @@ func TestFM_L13_DeletingANodeEndsEverythingInOrder(t *testing.T) {
 
 func TestFM_L15_NoDrainWhenTheInstanceIsGone(t *testing.T) {
 	t.Parallel()
-	sick := func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown }
+	unhealthy := func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown }
 	for name, tc := range map[string]struct {
 		change    func(*corev1.Node)
 		alive     bool
@@ -95,10 +95,10 @@ func TestFM_L15_NoDrainWhenTheInstanceIsGone(t *testing.T) {
 		wantGone  bool
 		wantAsked int
 	}{
-		"FM L15 not ready, gone":               {change: sick, wantGone: true, wantAsked: 1},
-		"not ready, there":                     {change: sick, alive: true, wantAsked: 1},
-		"FM L16 not ready, cloud out of order": {change: sick, err: &cloud.Error{Kind: cloud.Unknown, Err: errors.New("503")}, wantAsked: 1},
-		"FM L16 not ready, cloud throttles":    {change: sick, err: &cloud.Error{Kind: cloud.Throttled}, wantAsked: 1},
+		"FM L15 not ready, gone":               {change: unhealthy, wantGone: true, wantAsked: 1},
+		"not ready, there":                     {change: unhealthy, alive: true, wantAsked: 1},
+		"FM L16 not ready, cloud out of order": {change: unhealthy, err: &cloud.Error{Kind: cloud.Unknown, Err: errors.New("503")}, wantAsked: 1},
+		"FM L16 not ready, cloud throttles":    {change: unhealthy, err: &cloud.Error{Kind: cloud.Throttled}, wantAsked: 1},
 		"E03 ready, said to be gone":           {change: func(*corev1.Node) {}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestFM_L15_NoDrainWhenTheInstanceIsGone(t *testing.T) {
 			}
 			gone := !w.has("n", &corev1.Node{})
 			if gone != tc.wantGone || w.cloud.found != tc.wantAsked {
-				t.Errorf("gone: %t, asked %d times, want %t, %d", gone, w.cloud.found, tc.wantGone, tc.wantAsked)
+				t.Errorf("gone: %t, called %d times, want %t, %d", gone, w.cloud.found, tc.wantGone, tc.wantAsked)
 			}
 			if !gone && w.queue.Len() != 1 {
 				t.Error("the drain did not begin")
@@ -164,9 +164,9 @@ func TestNodesThatAreNotOurs(t *testing.T) {
 		node    *corev1.Node
 		classes []schema.GroupKind
 	}{
-		"a node class of others":      {node: endNodeObject(), classes: []schema.GroupKind{{Group: "other", Kind: "Class"}}},
-		"another finalizer":           {node: endNodeObject(func(n *corev1.Node) { n.Finalizers = []string{"other/finalizer"} })},
-		"a node nobody wants deleted": {},
+		"a node class of others":     {node: endNodeObject(), classes: []schema.GroupKind{{Group: "other", Kind: "Class"}}},
+		"another finalizer":          {node: endNodeObject(func(n *corev1.Node) { n.Finalizers = []string{"other/finalizer"} })},
+		"a node that is not deleted": {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

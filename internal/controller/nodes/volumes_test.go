@@ -70,7 +70,7 @@ func TestFM_J02_ForcedWithAVolumeOn(t *testing.T) {
 	}
 }
 
-// FM J04: a pod that has a volume and takes its time to end is waited for, so that nobody attaches the volume
+// FM J04: a pod that has a volume and takes its time to end is waited for, so that no node attaches the volume
 // elsewhere meanwhile: it is not deleted a second time or by force, and the instance stays until both are
 // gone.
 func TestFM_J04_OldPodEndsFirst(t *testing.T) {

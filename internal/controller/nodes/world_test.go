@@ -32,7 +32,7 @@ type world struct {
 	t       *testing.T
 	client  client.Client
 	cloud   *dyingCloud
-	told    *controllertest.Recorder
+	emitted *controllertest.Recorder
 	metrics *metric.Set
 	clock   time.Time
 	queue   *nodes.Evictions
@@ -52,11 +52,11 @@ func newWorld(t *testing.T, calls interceptor.Funcs, objects ...client.Object) *
 		WithIndex(&corev1.Pod{}, lookup.PodNodeName, by(func(o client.Object) string { return o.(*corev1.Pod).Spec.NodeName })).
 		WithIndex(&storagev1.VolumeAttachment{}, lookup.AttachmentOfNodeName, by(func(o client.Object) string { return o.(*storagev1.VolumeAttachment).Spec.NodeName })).
 		WithInterceptorFuncs(calls).Build()
-	w := &world{t: t, client: c, cloud: &dyingCloud{alive: true}, told: &controllertest.Recorder{}, metrics: metric.New(prometheus.NewRegistry()), clock: time.Now().Truncate(time.Second)}
+	w := &world{t: t, client: c, cloud: &dyingCloud{alive: true}, emitted: &controllertest.Recorder{}, metrics: metric.New(prometheus.NewRegistry()), clock: time.Now().Truncate(time.Second)}
 	now := func() time.Time { return w.clock }
-	w.queue = &nodes.Evictions{Client: c, Events: w.told, Metrics: w.metrics, Now: now}
-	w.nodes = &nodes.NodeTermination{Client: c, Provider: w.cloud, Queue: w.queue, Events: w.told, Metrics: w.metrics, Now: now}
-	w.claims = &nodes.ClaimTermination{Client: c, Provider: w.cloud, Events: w.told, Metrics: w.metrics, Now: now}
+	w.queue = &nodes.Evictions{Client: c, Events: w.emitted, Metrics: w.metrics, Now: now}
+	w.nodes = &nodes.NodeTermination{Client: c, Provider: w.cloud, Queue: w.queue, Events: w.emitted, Metrics: w.metrics, Now: now}
+	w.claims = &nodes.ClaimTermination{Client: c, Provider: w.cloud, Events: w.emitted, Metrics: w.metrics, Now: now}
 	return w
 }
 

@@ -39,7 +39,7 @@ func TestLC62_OldAnnotationsAreDeprecated(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := events.Text(tc.on, event.AnnotationDeprecated); tc.want == "" && got != "" || !strings.Contains(got, tc.want) {
-				t.Errorf("told %q, want %q", got, tc.want)
+				t.Errorf("reported %q, want %q", got, tc.want)
 			}
 		})
 	}

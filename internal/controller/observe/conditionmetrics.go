@@ -67,9 +67,9 @@ func PoolConditions(m *metric.Set) ConditionKind {
 	}
 }
 
-// NodeConditions describes Nodes. No reconciler of ours sets their conditions, so that changes are told
+// NodeConditions describes Nodes. No reconciler of ours sets their conditions, so that changes are announced
 // from here.
-func NodeConditions(m *metric.Set, tell write.Announcer) ConditionKind {
+func NodeConditions(m *metric.Set, announce write.Announcer) ConditionKind {
 	return ConditionKind{
 		GroupKind: schema.GroupKind{Kind: "Node"},
 		New:       func() client.Object { return &corev1.Node{} },
@@ -82,7 +82,7 @@ func NodeConditions(m *metric.Set, tell write.Announcer) ConditionKind {
 			}
 			return list
 		},
-		Metrics: m.Conditions["node"], Announce: tell,
+		Metrics: m.Conditions["node"], Announce: announce,
 	}
 }
 

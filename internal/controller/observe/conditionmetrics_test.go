@@ -84,10 +84,10 @@ func TestConditionMetrics(t *testing.T) {
 	check("operator_nodeclaim_termination", "operator_nodeclaim_termination_duration_seconds{} 1 sum 40")
 	check("operator_nodeclaim_status_condition_c") // FM N03
 
-	sick := node.DeepCopy()
-	sick.Status.Conditions[0].Status, sick.Status.Conditions[0].Reason = corev1.ConditionUnknown, "NodeStatusUnknown"
-	sick.Status.Conditions[0].LastTransitionTime = metav1.NewTime(birth.Add(105 * time.Second))
-	w.update(sick)
+	unhealthy := node.DeepCopy()
+	unhealthy.Status.Conditions[0].Status, unhealthy.Status.Conditions[0].Reason = corev1.ConditionUnknown, "NodeStatusUnknown"
+	unhealthy.Status.Conditions[0].LastTransitionTime = metav1.NewTime(birth.Add(105 * time.Second))
+	w.update(unhealthy)
 	if diff := cmp.Diff([]string{"n Normal Ready: Status condition Ready changed from True to Unknown, reason NodeStatusUnknown"}, log.Lines); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}

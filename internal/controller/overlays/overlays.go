@@ -87,7 +87,7 @@ type previews struct {
 }
 
 // resultKey identifies the input of a result: the list of the cloud, which stays the same while nothing changes, and
-// what overlays can tell of the pool.
+// what overlays can see of the pool.
 type resultKey struct {
 	list  *catalog.InstanceType
 	n     int

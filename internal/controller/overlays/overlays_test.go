@@ -345,7 +345,7 @@ func TestOV_21_PreviewPrices(t *testing.T) {
 }
 
 // OV-16, OV-19: two overlays that conflict about an instance type which is new are noticed when the type is, not hours
-// later. Other prices alone wake nobody.
+// later. Other prices alone wake no watcher.
 func TestOV_19_ANewInstanceTypeIsNoticed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, pool("a"), priced("x", "new", "1"), priced("y", "new", "2"))

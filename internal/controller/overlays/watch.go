@@ -32,9 +32,9 @@ const (
 // watch is the watch on overlays. The kind is optional: without it, or without the right to read it, there are no
 // overlays, and nothing else changes.
 type watch struct {
-	on    bool
-	again time.Time // when to look for the kind again
-	told  error     // the last reason that was logged
+	on     bool
+	again  time.Time // when to look for the kind again
+	logged error     // the last reason that was logged
 }
 
 // Readable is closed once overlays can be watched.
@@ -76,16 +76,16 @@ func (o *Overlays) tryWatch(ctx context.Context) (on bool, err error) {
 	case err == nil:
 	case meta.IsNoMatchError(err) || apierrors.IsNotFound(err):
 		w.again = o.Now().Add(unserved)
-		if w.told == nil {
-			w.told = err
+		if w.logged == nil {
+			w.logged = err
 			log.FromContext(ctx).Error(nil, "the cluster does not serve NodeOverlays (karpenter.sh/v1alpha1), so prices and capacities are not adjusted; all else works. "+
 				"Install the CustomResourceDefinition: dovetail crds | kubectl apply --server-side -f -; or turn the gate off: --feature-gates NodeOverlay=false", "reason", err.Error())
 		}
 		return false, nil
 	case apierrors.IsForbidden(err):
 		w.again = o.Now().Add(forbidden)
-		if w.told == nil {
-			w.told = err
+		if w.logged == nil {
+			w.logged = err
 			log.FromContext(ctx).Error(nil, "NodeOverlays may not be read, so prices and capacities are not adjusted; all else works. "+
 				"Allow the service account to get, list and watch nodeoverlays of karpenter.sh, or turn the gate off: --feature-gates NodeOverlay=false", "reason", err.Error())
 		}
@@ -104,7 +104,7 @@ func (o *Overlays) tryWatch(ctx context.Context) (on bool, err error) {
 	})); err != nil {
 		return false, err
 	}
-	if w.told != nil {
+	if w.logged != nil {
 		log.FromContext(ctx).Info("NodeOverlays can be read now")
 	}
 	*w = watch{on: true}

@@ -15,6 +15,6 @@ func TestTrust_C05_AnInvalidBudgetIsReported(t *testing.T) {
 	w.reconcile("p")
 	w.reconcile("p")
 	if n := w.events.Count("p Normal DefaultAssumed: spec.disruption.budgets[0].schedule: budget 0 25 * * * cannot be read"); n != 1 {
-		t.Errorf("told %d times: %q", n, w.events.Lines)
+		t.Errorf("reported %d times: %q", n, w.events.Lines)
 	}
 }

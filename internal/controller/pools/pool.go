@@ -104,7 +104,7 @@ func (r *Pools) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	return ctrl.Result{RequeueAfter: step.After}, client.IgnoreNotFound(err)
 }
 
-// backOff tells the launch back-off how the nodes of a pool register.
+// backOff informs the launch back-off how the nodes of a pool register.
 func (r *Pools) backOff(p *karpv1.NodePool, conditions []metav1.Condition, results []pool.Result) {
 	if r.LaunchBackoff == nil {
 		return

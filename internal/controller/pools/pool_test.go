@@ -255,10 +255,10 @@ func TestRH_02_UnhealthyPoolsAreBackedOff(t *testing.T) {
 	w := newPoolWorld(t, pool, readyClass())
 	check := func(when, want string) {
 		t.Helper()
-		var told restedPools
-		w.pools.LaunchBackoff = &told
+		var emitted restedPools
+		w.pools.LaunchBackoff = &emitted
 		w.reconcile("p")
-		if got := strings.Join(slices.Compact(told), ", "); got != want {
+		if got := strings.Join(slices.Compact(emitted), ", "); got != want {
 			t.Errorf("%s: %q, want %q", when, got, want)
 		}
 	}

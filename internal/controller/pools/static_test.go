@@ -49,14 +49,14 @@ type fleet struct {
 	orders  *execute.Claims
 	static  *pools.Static
 	metrics *metric.Set
-	told    *controllertest.Recorder
+	emitted *controllertest.Recorder
 	create  func(name string) (lost bool, err error) // what becomes of the next claims; nil: they are written
 	drifts  int
 }
 
 func newFleet(t controllertest.T, replicas int64, limit string) *fleet {
 	t.Helper()
-	f := &fleet{t: t, metrics: metric.New(prometheus.NewRegistry()), told: &controllertest.Recorder{}}
+	f := &fleet{t: t, metrics: metric.New(prometheus.NewRegistry()), emitted: &controllertest.Recorder{}}
 	scheme := controllertest.Scheme(t)
 	p := controllertest.ReadyPool("fixed")
 	p.Spec.Replicas = &replicas
@@ -87,7 +87,7 @@ func (f *fleet) boot() {
 	f.orders = &execute.Claims{Client: f.api, Store: f.memory, Metrics: f.metrics, Words: awsv1.Vocabulary()}
 	cache := &cached{Client: f.api, memory: f.memory}
 	f.static = &pools.Static{
-		Client: cache, Remover: write.NewRemover(cache, f.told, f.metrics, nil), Live: f.api, Store: f.memory, Claims: f.orders, LaunchBackoff: provisioning.NewLaunchBackoff(awsv1.LabelCapacityReservationID), Words: awsv1.Vocabulary(),
+		Client: cache, Remover: write.NewRemover(cache, f.emitted, f.metrics, nil), Live: f.api, Store: f.memory, Claims: f.orders, LaunchBackoff: provisioning.NewLaunchBackoff(awsv1.LabelCapacityReservationID), Words: awsv1.Vocabulary(),
 		Classes: []lookup.ClassKind{{GroupKind: schema.GroupKind{Group: awsv1.Group, Kind: awsv1.Kind}}}, Now: time.Now,
 	}
 }
@@ -339,7 +339,7 @@ func TestFM_M01_NeverMoreThanReplicas(t *testing.T) {
 					return die(count)
 				}
 				if err := f.grow(); err == nil {
-					t.Error("claims were lost and nobody says so")
+					t.Error("claims were lost and no error says so")
 				}
 				f.create = nil
 				if restart {
@@ -388,13 +388,13 @@ func TestStaticPool(t *testing.T) {
 	if n := testutil.ToFloat64(f.metrics.NodeClaimsDisrupted.WithLabelValues("scaled_down", "fixed", "", "", "graceful")); n != 2 {
 		t.Errorf("%v removals were counted", n)
 	}
-	for _, e := range f.told.Events {
+	for _, e := range f.emitted.Events {
 		if e.Reason != event.DisruptionTerminating || e.Text != "Disrupting the node, reason ScaledDown: NodePool fixed has more nodes than the 1 it wants" {
 			t.Errorf("%s says %s: %s", e.On, e.Reason, e.Text)
 		}
 	}
-	if len(f.told.Events) != 2 {
-		t.Errorf("%d claims say why they go", len(f.told.Events))
+	if len(f.emitted.Events) != 2 {
+		t.Errorf("%d claims say why they go", len(f.emitted.Events))
 	}
 	f.static.Classes = nil
 	f.scale(9)
@@ -402,7 +402,7 @@ func TestStaticPool(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, running := f.claims(); len(running) != 1 {
-		t.Errorf("a pool of somebody else has %d claims", len(running))
+		t.Errorf("a pool of another owner has %d claims", len(running))
 	}
 }
 

@@ -30,7 +30,7 @@ func (l *lab) admit(do func(claim *karpv1.NodeClaim) error) {
 	})
 }
 
-// FM A14, G12: admission denies claims of a pool. The next pass buys from another one, and the pool that
+// FM A14, G12: admission denies claims of a pool. The next pass launches from another one, and the pool that
 // is denied is left alone for a while.
 func TestFM_A14_DeniedClaims(t *testing.T) {
 	t.Parallel()
@@ -73,8 +73,8 @@ func TestFM_A13_AlteredClaims(t *testing.T) {
 	if claims := l.claims(); len(claims) != 1 {
 		t.Fatalf("%d claims for one pod", len(claims))
 	}
-	if !l.told.Saw("web FailedScheduling", "spec.taints") {
-		t.Errorf("the pod does not hear why it waits: %q", l.told.Said)
+	if !l.emitted.Saw("web FailedScheduling", "spec.taints") {
+		t.Errorf("the pod does not hear why it waits: %q", l.emitted.Said)
 	}
 	l.add(controllertest.PendingPod("other", "1"))
 	for range 5 {
@@ -89,13 +89,13 @@ func TestFM_A13_AlteredClaims(t *testing.T) {
 func TestRH_02_UnhealthyPoolsRest(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	sick := controllertest.ReadyPool("sick") // before "other": names descend
-	sick.Status.Conditions = append(sick.Status.Conditions, metav1.Condition{Type: karpv1.ConditionNodeRegistrationHealthy, Status: metav1.ConditionFalse})
-	l.add(sick, controllertest.PendingPod("web", "1"))
+	unhealthy := controllertest.ReadyPool("sick") // before "other": names descend
+	unhealthy.Status.Conditions = append(unhealthy.Status.Conditions, metav1.Condition{Type: karpv1.ConditionNodeRegistrationHealthy, Status: metav1.ConditionFalse})
+	l.add(unhealthy, controllertest.PendingPod("web", "1"))
 	l.LaunchBackoff.RecordUnhealthy("sick", time.Now())
 	l.Pass(t.Context())
-	if len(l.claims()) != 0 || !l.told.Saw("web FailedScheduling", "its last nodes did not register") {
-		t.Errorf("%d claims of a pool that rests; said %q", len(l.claims()), l.told.Said)
+	if len(l.claims()) != 0 || !l.emitted.Saw("web FailedScheduling", "its last nodes did not register") {
+		t.Errorf("%d claims of a pool that rests; said %q", len(l.claims()), l.emitted.Said)
 	}
 	l.LaunchBackoff.RecordHealthy("sick")
 	l.Pass(t.Context())

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A process that does not lead hears of pods for weeks and never plans: what asks must not pile up
+// A process that does not lead hears of pods for weeks and never plans: reasons for a plan must not pile up
 // there. When it leads, one window covers everybody.
 func TestBatcherDropsTriggersOfFollowers(t *testing.T) {
 	t.Parallel()

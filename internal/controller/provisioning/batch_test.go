@@ -21,7 +21,7 @@ func TestBatcherWindows(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		asks []ask
-		want time.Duration // from the first ask
+		want time.Duration // from the first trigger
 	}{
 		"one pod closes after the idle time":              {asks: []ask{{0, "a"}}, want: time.Second},
 		"a new pod extends the window":                    {asks: []ask{{0, "a"}, {600 * time.Millisecond, "b"}}, want: 1600 * time.Millisecond},
@@ -78,12 +78,12 @@ func TestBatcherEnds(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		if provisioning.NewBatcher(time.Second, 10*time.Second).Wait(ctx) {
-			t.Error("Wait() = true although nobody asked")
+			t.Error("Wait() = true although nothing requested a plan")
 		}
 	})
 }
 
-// What asks while a plan is made opens the next window.
+// A trigger while a plan is made opens the next window.
 func TestBatcherKeepsWhatComesLater(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

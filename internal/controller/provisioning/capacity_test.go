@@ -46,7 +46,7 @@ func TestTrust_A05_InsufficientCapacityOfOneKindLeavesTheRest(t *testing.T) {
 	if got := claims[0].Spec.Requirements; got[len(got)-1].Key != corev1.LabelInstanceTypeStable || len(got[len(got)-1].Values) != 1 || got[len(got)-1].Values[0] != "small" {
 		t.Errorf("requirements %v, want only the type that can be had", got)
 	}
-	if !l.told.Saw("big FailedScheduling", "out of capacity at present: large") {
-		t.Errorf("the pod that waits does not hear why: %q", l.told.Said)
+	if !l.emitted.Saw("big FailedScheduling", "out of capacity at present: large") {
+		t.Errorf("the pod that waits does not hear why: %q", l.emitted.Said)
 	}
 }

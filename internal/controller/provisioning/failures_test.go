@@ -54,7 +54,7 @@ func (l *lab) join(claim *karpv1.NodeClaim, cpu string) *corev1.Node {
 	return node
 }
 
-// FM I01: the scheduler does not take the node that was made for a pod. No other is bought, however long
+// FM I01: the scheduler does not take the node that was made for a pod. No other is launched, however long
 // that lasts; after three nomination periods the pod is told; once it is gone nothing keeps the node.
 func TestFM_I01_SchedulerRejectsTheNode(t *testing.T) {
 	t.Parallel()
@@ -74,8 +74,8 @@ func TestFM_I01_SchedulerRejectsTheNode(t *testing.T) {
 			l.Pass(t.Context())
 			time.Sleep(10 * time.Second)
 		}
-		if l.told.Saw("picky FailedScheduling") {
-			t.Errorf("the pod was told within a minute, which a busy scheduler may need: %q", l.told.Said)
+		if l.emitted.Saw("picky FailedScheduling") {
+			t.Errorf("the pod was told within a minute, which a busy scheduler may need: %q", l.emitted.Said)
 		}
 		for range 30 {
 			l.Pass(t.Context())
@@ -84,8 +84,8 @@ func TestFM_I01_SchedulerRejectsTheNode(t *testing.T) {
 		if n := len(l.claims()); n != 1 {
 			t.Errorf("%d claims after six minutes, want the one that was rejected", n)
 		}
-		if !l.told.Saw("picky FailedScheduling", "node/"+node.Name, "the scheduler did not put it there") {
-			t.Errorf("the pod was not told: %q", l.told.Said[len(l.told.Said)-3:])
+		if !l.emitted.Saw("picky FailedScheduling", "node/"+node.Name, "the scheduler did not put it there") {
+			t.Errorf("the pod has no event: %q", l.emitted.Said[len(l.emitted.Said)-3:])
 		}
 		memory := l.Store.(*store.Store)
 		removed := func() []disrupt.Command {
@@ -93,18 +93,18 @@ func TestFM_I01_SchedulerRejectsTheNode(t *testing.T) {
 			return disrupt.Next(disrupt.View{DisruptionView: memory.Disruption(map[string][]catalog.InstanceType{"general": types})}, nil).Commands
 		}
 		if commands := removed(); len(commands) > 0 {
-			t.Errorf("%v while the pod waits; its node would be bought again", commands)
+			t.Errorf("%v while the pod waits; its node would be launched again", commands)
 		}
 		l.remove(pod)
 		l.Pass(t.Context())
 		time.Sleep(l.Nomination)
 		if commands := removed(); len(commands) != 1 || len(commands[0].Remove) != 1 || commands[0].Remove[0].Node != node.Name || len(commands[0].Create) > 0 {
-			t.Errorf("%v when nobody waits for the node any more, want it removed as empty", commands)
+			t.Errorf("%v when no pod waits for the node any more, want it removed as empty", commands)
 		}
 	})
 }
 
-// FM I01: who comes after all is forgotten.
+// FM I01: a pod that comes after all is dropped.
 func TestFM_I01_PodsThatCome(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -121,8 +121,8 @@ func TestFM_I01_PodsThatCome(t *testing.T) {
 		l.add(bound, controllertest.PendingPod("next", "500m"))
 		time.Sleep(20 * time.Second)
 		l.Pass(t.Context())
-		if l.told.Saw("FailedScheduling") {
-			t.Errorf("somebody was told that the scheduler rejects its node: %q", l.told.Said)
+		if l.emitted.Saw("FailedScheduling") {
+			t.Errorf("an event says that the scheduler rejects its node: %q", l.emitted.Said)
 		}
 	})
 }
@@ -138,7 +138,7 @@ func TestFM_I03_BrokenVolumes(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		objects []metav1.Object
-		want    string // in the event; empty: a node is bought
+		want    string // in the event; empty: a node is launched
 	}{
 		"no claim":                   {want: "data"},
 		"claim without a class":      {objects: []metav1.Object{claim(func(*corev1.PersistentVolumeClaim) {})}, want: "torage class"},
@@ -151,7 +151,7 @@ func TestFM_I03_BrokenVolumes(t *testing.T) {
 			})},
 			want: "volume that is missing",
 		},
-		"a provisioner nobody knows: one node, and no more, since only the scheduler can tell": {
+		"an unknown provisioner: one node, and no more, since only the scheduler can tell": {
 			objects: []metav1.Object{
 				claim(func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = new("fast") }),
 				&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "fast", UID: "fast"}, Provisioner: "example.com/unheard-of", VolumeBindingMode: new(storagev1.VolumeBindingWaitForFirstConsumer)},
@@ -174,11 +174,11 @@ func TestFM_I03_BrokenVolumes(t *testing.T) {
 			if n := len(l.claims()); n != want {
 				t.Errorf("%d claims, want %d", n, want)
 			}
-			if !l.told.Saw("fine Nominated") {
-				t.Errorf("the other pod has no node: %q", l.told.Said)
+			if !l.emitted.Saw("fine Nominated") {
+				t.Errorf("the other pod has no node: %q", l.emitted.Said)
 			}
-			if tc.want != "" && !l.told.Saw("broken FailedScheduling", tc.want) {
-				t.Errorf("the pod was not told of %s: %q", tc.want, l.told.Said)
+			if tc.want != "" && !l.emitted.Saw("broken FailedScheduling", tc.want) {
+				t.Errorf("no event of the pod says %s: %q", tc.want, l.emitted.Said)
 			}
 		})
 	}
@@ -206,12 +206,12 @@ func TestFM_I08_PodsOfANodeThatIsMissing(t *testing.T) {
 	l.add(controllertest.ReadyPool("general"), spread("lost-1", "ip-gone"), spread("lost-2", "ip-gone"), spread("web", ""), controllertest.PendingPod("other", "1"))
 	l.Pass(t.Context())
 	for _, pod := range []string{"web", "other"} {
-		if !l.told.Saw(pod + " Nominated") {
-			t.Errorf("pod %s got no node: %q", pod, l.told.Said)
+		if !l.emitted.Saw(pod + " Nominated") {
+			t.Errorf("pod %s got no node: %q", pod, l.emitted.Said)
 		}
 	}
-	if l.told.Saw("lost") {
-		t.Errorf("pods that run were told something: %q", l.told.Said)
+	if l.emitted.Saw("lost") {
+		t.Errorf("pods that run got an event: %q", l.emitted.Said)
 	}
 }
 
@@ -239,7 +239,7 @@ func TestFM_I11_DaemonSetComesLate(t *testing.T) {
 	for _, c := range l.claims() {
 		asked := c.Spec.Resources.Requests.Cpu()
 		if want := resource.MustParse("2500m"); c.Name != claim.Name && asked.Cmp(want) != 0 {
-			t.Errorf("the new claim asks for %s, want 2500m for the pod and the DaemonSet", asked)
+			t.Errorf("the new claim requests %s, want 2500m for the pod and the DaemonSet", asked)
 		}
 	}
 	if n := len(l.claims()); n != 2 {
@@ -247,7 +247,7 @@ func TestFM_I11_DaemonSetComesLate(t *testing.T) {
 	}
 }
 
-// FM I21: a limit that is lowered below what is used removes nothing and buys nothing; what goes by itself is
+// FM I21: a limit that is lowered below what is used removes nothing and launches nothing; what goes by itself is
 // replaced once there is room below the limit.
 func TestFM_I21_LimitBelowUsage(t *testing.T) {
 	t.Parallel()
@@ -266,8 +266,8 @@ func TestFM_I21_LimitBelowUsage(t *testing.T) {
 	if n := len(l.claims()); n != 2 {
 		t.Fatalf("%d claims, want the two there were", n)
 	}
-	if !l.told.Saw("c FailedScheduling", "limit") {
-		t.Errorf("the pod was not told of the limit: %q", l.told.Said)
+	if !l.emitted.Saw("c FailedScheduling", "limit") {
+		t.Errorf("no event of the pod names the limit: %q", l.emitted.Said)
 	}
 	gone := l.claims()
 	for i := range gone {
@@ -280,8 +280,8 @@ func TestFM_I21_LimitBelowUsage(t *testing.T) {
 		l.remove(controllertest.PendingPod(name, "6"))
 	}
 	l.Pass(t.Context())
-	if n := l.told.Count("c Nominated", "nodeclaim/"); n != 1 {
-		t.Errorf("the pod has no claim although nothing is used any more: %q", l.told.Said)
+	if n := l.emitted.Count("c Nominated", "nodeclaim/"); n != 1 {
+		t.Errorf("the pod has no claim although nothing is used any more: %q", l.emitted.Said)
 	}
 }
 
@@ -311,14 +311,14 @@ func TestFM_I24_TaintsChangeWhilePlanning(t *testing.T) {
 	if n := len(l.claims()); n != len(first) {
 		t.Errorf("%d claims, want %d: the pod does not tolerate the taint", n, len(first))
 	}
-	if !l.told.Saw("b FailedScheduling", "dedicated") {
-		t.Errorf("the pod was not told of the taint: %q", l.told.Said)
+	if !l.emitted.Saw("b FailedScheduling", "dedicated") {
+		t.Errorf("no event of the pod names the taint: %q", l.emitted.Said)
 	}
 	l.Journal = nil
 	l.add(pool)
 	l.Pass(t.Context())
-	if !l.told.Saw("b Nominated") {
-		t.Errorf("the pod has no node although the taint is gone: %q", l.told.Said)
+	if !l.emitted.Saw("b Nominated") {
+		t.Errorf("the pod has no node although the taint is gone: %q", l.emitted.Said)
 	}
 	if hash, err := drift.PoolHash(tainted); err != nil || hash.Sum == first[0].Annotations[karpv1.AnnotationNodePoolHash] {
 		t.Errorf("hash %s, %v: with the taint it is that of the claim, which would stay", hash, err)
@@ -356,7 +356,7 @@ func TestFM_I25_JobsEveryMinute(t *testing.T) {
 	}
 }
 
-// lateShop sells each type in two partitions of a placement group and names the id of its zone.
+// lateShop offers each type in two partitions of a placement group and names the id of its zone.
 type lateShop struct{ *controllertest.Catalogue }
 
 func (s lateShop) Types(ctx context.Context, pool *karpv1.NodePool) ([]catalog.InstanceType, error) {
@@ -374,7 +374,7 @@ func (s lateShop) Types(ctx context.Context, pool *karpv1.NodePool) ([]catalog.I
 	return types, err
 }
 
-// FM I26: a pod asks for labels that are known for certain only when the node is up. The claim asks for them,
+// FM I26: a pod requests labels that are known for certain only when the node is up. The claim requests them,
 // and at every stage until then the next plan finds the claim again, also while its labels do not have them.
 func TestFM_I26_LabelsThatComeLate(t *testing.T) {
 	t.Parallel()
@@ -398,7 +398,7 @@ func TestFM_I26_LabelsThatComeLate(t *testing.T) {
 		if !slices.ContainsFunc(claim.Spec.Requirements, func(r karpv1.Requirement) bool {
 			return r.Key == key && slices.Equal(r.Values, []string{pod.Spec.NodeSelector[key]})
 		}) {
-			t.Errorf("the claim does not ask for %s: %v", key, claim.Spec.Requirements)
+			t.Errorf("the claim does not request %s: %v", key, claim.Spec.Requirements)
 		}
 	}
 	claim.Status.ProviderID = "aws:///a/" + claim.Name

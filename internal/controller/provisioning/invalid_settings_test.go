@@ -16,7 +16,7 @@ func TestTrust_C05_AMistypedInstanceTypeIsReported(t *testing.T) {
 	pool.Spec.Template.Spec.Requirements = []karpv1.Requirement{{Key: corev1.LabelInstanceTypeStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"smal", "large"}}}
 	l.add(pool, controllertest.PendingPod("a", "1"))
 	l.Pass(t.Context())
-	if !l.told.Saw("general DefaultAssumed", "smal does not exist; did you mean small?") {
-		t.Errorf("told %q", l.told.Said)
+	if !l.emitted.Saw("general DefaultAssumed", "smal does not exist; did you mean small?") {
+		t.Errorf("reported %q", l.emitted.Said)
 	}
 }

@@ -47,14 +47,14 @@ func TestFM_I13_PlansThatAreCutOff(t *testing.T) {
 	if got := sum(l.metrics.SchedulerUnschedulablePods); got != impossible+possible-float64(len(l.claims())) {
 		t.Errorf("the gauge shows %v pods, want all but %d", got, len(l.claims()))
 	}
-	if l.told.Saw("fine-19 FailedScheduling") {
-		t.Errorf("a pod that was not looked at was told that it has no place: %q", l.told.Said)
+	if l.emitted.Saw("fine-19 FailedScheduling") {
+		t.Errorf("a pod that was not looked at was told that it has no place: %q", l.emitted.Said)
 	}
 	for range 60 {
 		l.Pass(ctx)
 	}
 	for i := range possible {
-		if name := fmt.Sprintf("fine-%02d", i); !l.told.Saw(name + " Nominated") {
+		if name := fmt.Sprintf("fine-%02d", i); !l.emitted.Saw(name + " Nominated") {
 			t.Errorf("pod %s never had its turn", name)
 		}
 	}
@@ -94,11 +94,11 @@ func TestFM_I14_OnePathologicalPod(t *testing.T) {
 		l.add(controllertest.PendingPod(fmt.Sprintf("web-%03d", i), fmt.Sprintf("%dm", 100+i%50)))
 	}
 	l.Pass(t.Context())
-	if n := l.told.Count("web-", "Nominated"); n != others {
+	if n := l.emitted.Count("web-", "Nominated"); n != others {
 		t.Errorf("%d of %d other pods have a node after the first plan", n, others)
 	}
-	if !l.told.Saw("odd FailedScheduling") {
-		t.Error("the odd pod was not told why it has none")
+	if !l.emitted.Saw("odd FailedScheduling") {
+		t.Error("the odd pod has no event that says why it has none")
 	}
 }
 
@@ -114,7 +114,7 @@ func TestFM_I12_TenThousandPodsAtOnce(t *testing.T) {
 	}
 	l.Pass(t.Context())
 	claims := len(l.claims())
-	if n := l.told.Count("web-", "Nominated"); n != pods {
+	if n := l.emitted.Count("web-", "Nominated"); n != pods {
 		t.Errorf("%d of %d pods have a node after the first plan, on %d claims", n, pods, claims)
 	}
 	l.Pass(t.Context())

@@ -16,7 +16,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/store"
 )
 
-// everyPod is a store that knows every pod it is asked for.
+// everyPod is a store that knows every pod.
 type everyPod struct{ planStore }
 
 func (everyPod) Pod(key cluster.PodKey) *corev1.Pod {
@@ -24,9 +24,9 @@ func (everyPod) Pod(key cluster.PodKey) *corev1.Pod {
 }
 
 // toldPods are the pods that events went to.
-type toldPods struct{ names []string }
+type podEvents struct{ names []string }
 
-func (p *toldPods) Emit(obj client.Object, _ ...event.Event) {
+func (p *podEvents) Emit(obj client.Object, _ ...event.Event) {
 	p.names = append(p.names, obj.GetNamespace()+"/"+obj.GetName())
 }
 
@@ -44,8 +44,8 @@ func TestEventsOnUnboundPodsAreInOrder(t *testing.T) {
 	want := []string{"a/3", "b/1", "b/2", "c/0"}
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for range 30 {
-		told := &toldPods{}
-		p := &Provisioner{Store: everyPod{}, Events: told, Now: func() time.Time { return now }, Nomination: time.Second}
+		emitted := &podEvents{}
+		p := &Provisioner{Store: everyPod{}, Events: emitted, Now: func() time.Time { return now }, Nomination: time.Second}
 		view := store.View{Snapshot: &cluster.Snapshot{Nodes: []cluster.Node{{Name: "up", Initialized: true}}}}
 		var binds []solve.Bind
 		for _, key := range keys("b/2", "a/3", "c/0", "b/1") {
@@ -54,7 +54,7 @@ func TestEventsOnUnboundPodsAreInOrder(t *testing.T) {
 		}
 		p.state.ObserveBinds(view.Snapshot, binds, func(cluster.PodKey) bool { return false }, now.Add(-time.Hour), time.Second)
 		p.reportUnbound(view, binds)
-		if diff := cmp.Diff(want, told.names); diff != "" {
+		if diff := cmp.Diff(want, emitted.names); diff != "" {
 			t.Fatalf("pods that the scheduler keeps off their node (-want +got):\n%s", diff)
 		}
 	}

@@ -53,7 +53,7 @@ func TestPreferencesAreNamedOnce(t *testing.T) {
 	}
 }
 
-// A pod with thousands of preferences is planned for by the heaviest, and told once.
+// A pod with thousands of preferences is planned for by the heaviest, and reported once.
 func TestTrust_C02_IgnoredPreferencesAreReported(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -69,13 +69,13 @@ func TestTrust_C02_IgnoredPreferencesAreReported(t *testing.T) {
 	for range 3 {
 		l.Pass(t.Context())
 	}
-	told := 0
-	for _, line := range l.told.Said {
+	emitted := 0
+	for _, line := range l.emitted.Said {
 		if strings.Contains(line, "DefaultAssumed: spec.affinity.nodeAffinity.preferred: has 300 entries; planning looks at 100") {
-			told++
+			emitted++
 		}
 	}
-	if told != 1 {
-		t.Errorf("told %d times, want once: %q", told, l.told.Said)
+	if emitted != 1 {
+		t.Errorf("reported %d times, want once: %q", emitted, l.emitted.Said)
 	}
 }

@@ -21,7 +21,7 @@ func TestPlanInTheMakingShows(t *testing.T) {
 	l := newLab(t)
 	l.add(controllertest.ReadyPool("general"), controllertest.PendingPod("a", "500m"), controllertest.PendingPod("b", "500m"))
 	most := 0.0
-	l.Now = func() time.Time { // is asked while the plan is made
+	l.Now = func() time.Time { // is read while the plan is made
 		most = max(most, sum(l.metrics.SchedulerQueueDepth))
 		return time.Now()
 	}

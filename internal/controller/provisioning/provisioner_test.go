@@ -33,14 +33,14 @@ type lab struct {
 	feed    *informertest.FakeInformers
 	client  client.WithWatch
 	shop    *controllertest.Catalogue
-	told    *controllertest.Transcript
+	emitted *controllertest.Transcript
 	metrics *metric.Set
 }
 
 func newLab(t *testing.T) *lab {
 	t.Helper()
 	scheme := controllertest.Scheme(t)
-	l := &lab{t: t, feed: &informertest.FakeInformers{Scheme: scheme, Synced: new(true)}, shop: &controllertest.Catalogue{}, told: &controllertest.Transcript{}, metrics: metric.New(prometheus.NewRegistry())}
+	l := &lab{t: t, feed: &informertest.FakeInformers{Scheme: scheme, Synced: new(true)}, shop: &controllertest.Catalogue{}, emitted: &controllertest.Transcript{}, metrics: metric.New(prometheus.NewRegistry())}
 	l.client = fake.NewClientBuilder().WithScheme(scheme).Build()
 	batcher := provisioning.NewBatcher(time.Second, 10*time.Second)
 	memory := store.New(store.Options{
@@ -50,7 +50,7 @@ func newLab(t *testing.T) *lab {
 		t.Fatal(err)
 	}
 	l.Provisioner = &provisioning.Provisioner{
-		Store: memory, Cloud: l.shop, Events: l.told, Metrics: l.metrics, Batcher: batcher, Policy: solve.Policy{NodeFee: 0.02},
+		Store: memory, Cloud: l.shop, Events: l.emitted, Metrics: l.metrics, Batcher: batcher, Policy: solve.Policy{NodeFee: 0.02},
 		Claims:     &execute.Claims{Client: l.client, Store: memory, Metrics: l.metrics, Words: awsv1.Vocabulary()},
 		Nomination: 20 * time.Second, LaunchBackoff: provisioning.NewLaunchBackoff(awsv1.LabelCapacityReservationID), Pulse: controllertest.Pulse{}, Now: time.Now,
 	}
@@ -93,8 +93,8 @@ func TestPassOrdersNodes(t *testing.T) {
 		t.Errorf("types = %+v, want the cheapest first", types)
 	}
 	for _, pod := range []string{"a", "b"} {
-		if !l.told.Saw(pod+" Nominated", "nodeclaim/"+claims[0].Name) {
-			t.Errorf("pod %s was not told of its claim: %q", pod, l.told.Said)
+		if !l.emitted.Saw(pod+" Nominated", "nodeclaim/"+claims[0].Name) {
+			t.Errorf("no event of pod %s names its claim: %q", pod, l.emitted.Said)
 		}
 	}
 }
@@ -133,14 +133,14 @@ func TestPodsThatCannotBeHelped(t *testing.T) {
 	if n := len(l.claims()); n != 1 {
 		t.Errorf("%d claims, want one for the pod that can be helped", n)
 	}
-	if !l.told.Saw("invalid FailedScheduling", "kubernetes.io/hostname") {
-		t.Errorf("an invalid pod was not told why: %q", l.told.Said)
+	if !l.emitted.Saw("invalid FailedScheduling", "kubernetes.io/hostname") {
+		t.Errorf("an invalid pod has no event that says why: %q", l.emitted.Said)
 	}
-	if !l.told.Saw("huge FailedScheduling", "cpu") {
-		t.Errorf("a pod too large for every type was not told why: %q", l.told.Said)
+	if !l.emitted.Saw("huge FailedScheduling", "cpu") {
+		t.Errorf("a pod too large for every type has no event that says why: %q", l.emitted.Said)
 	}
-	if l.told.Saw("silent ") {
-		t.Errorf("a pod that wants none of our nodes was told something: %q", l.told.Said)
+	if l.emitted.Saw("silent ") {
+		t.Errorf("a pod that wants none of our nodes got an event: %q", l.emitted.Said)
 	}
 }
 
@@ -152,12 +152,12 @@ func TestPoolWithoutTypes(t *testing.T) {
 	pool.Spec.Template.Spec.Requirements = []karpv1.Requirement{{Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"arm64"}}}
 	l.add(pool, controllertest.PendingPod("a", "1"))
 	l.Pass(t.Context())
-	if !l.told.Saw("arm NoCompatibleInstanceTypes", "kubernetes.io/arch") {
-		t.Errorf("said %q", l.told.Said)
+	if !l.emitted.Saw("arm NoCompatibleInstanceTypes", "kubernetes.io/arch") {
+		t.Errorf("said %q", l.emitted.Said)
 	}
 }
 
-// SC-08, FM I17: a pool that cannot say what it sells does not hold up others; nor does a bad object.
+// SC-08, FM I17: a pool that cannot say what it offers does not hold up others; nor does a bad object.
 func TestPassSurvives(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -165,7 +165,7 @@ func TestPassSurvives(t *testing.T) {
 	l.shop.Err = errors.New("no route to host")
 	l.Pass(t.Context())
 	if n := len(l.claims()); n != 0 {
-		t.Errorf("%d claims although nothing is known to buy", n)
+		t.Errorf("%d claims although nothing is known to launch", n)
 	}
 	l.shop.Err = nil
 	l.Pass(t.Context())

@@ -33,16 +33,16 @@ func TestTrust_C03_OneRejectedPlanDoesNotStopTheOthers(t *testing.T) {
 	if err := l.client.List(t.Context(), claims); err != nil {
 		t.Fatal(err)
 	}
-	if len(claims.Items) != 1 || !l.told.Saw("honest Nominated") {
-		t.Errorf("%d claims, told %q", len(claims.Items), l.told.Said)
+	if len(claims.Items) != 1 || !l.emitted.Saw("honest Nominated") {
+		t.Errorf("%d claims, told %q", len(claims.Items), l.emitted.Said)
 	}
-	if !l.told.Saw("villain FailedScheduling", "left out, since a plan with it broke a rule: pod/default/villain: SpreadUnmet") {
-		t.Errorf("the pod to blame was told %q", l.told.Said)
+	if !l.emitted.Saw("villain FailedScheduling", "left out, since a plan with it broke a rule: pod/default/villain: SpreadUnmet") {
+		t.Errorf("the pod to blame was told %q", l.emitted.Said)
 	}
 	if n := testutil.ToFloat64(l.metrics.SchedulerRejectedPlans.WithLabelValues("provisioner", "SpreadUnmet")); n != 2 {
 		t.Errorf("%v rejected plans counted, want both ways to plan", n)
 	}
-	if strings.Contains(strings.Join(l.told.Said, "\n"), "honest FailedScheduling") {
-		t.Errorf("told %q", l.told.Said)
+	if strings.Contains(strings.Join(l.emitted.Said, "\n"), "honest FailedScheduling") {
+		t.Errorf("reported %q", l.emitted.Said)
 	}
 }

@@ -90,7 +90,7 @@ func TestRoomOfClaimsIsUsedBeforeTheyAreLaunched(t *testing.T) {
 }
 
 // G8, FM D03, D04: the watch of claims stands still for minutes. Claims that the API server has count,
-// so their pods get no others; one that vanished before any watch told of it does not (FM D10).
+// so their pods get no others; one that vanished before any watch delivered it does not (FM D10).
 func TestFM_G8_ClaimsThatNoWatchTellsOf(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestFM_G8_ClaimsThatNoWatchTellsOf(t *testing.T) {
 	})
 }
 
-// G8, FM C03: whoever begins to lead knows what the leader before it created, though no watch has told of it yet. It
+// G8, FM C03: a new leader knows what the leader before it created, though no watch has delivered it yet. It
 // plans nothing while the API server does not say.
 func TestFM_C03_ANewLeaderKnowsAllClaims(t *testing.T) {
 	t.Parallel()
@@ -193,7 +193,7 @@ func TestFM_I18_NoErrorSpam(t *testing.T) {
 }
 
 // The scheduler puts a pod where another was expected. That one needs a node, and the log says why; the
-// place that is free now is not bought again.
+// place that is free now is not launched again.
 func TestPodsWhosePlaceIsTaken(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -211,10 +211,10 @@ func TestPodsWhosePlaceIsTaken(t *testing.T) {
 	intruder := controllertest.PendingPod("intruder", "2")
 	intruder.Spec.NodeName, intruder.Status = "ip-1", corev1.PodStatus{Phase: corev1.PodRunning}
 	l.add(node, intruder)
-	var told []string
+	var logged []string
 	ctx := log.IntoContext(t.Context(), funcr.New(func(_, args string) {
 		if strings.Contains(args, "other pods were scheduled") {
-			told = append(told, args)
+			logged = append(logged, args)
 		}
 	}, funcr.Options{}))
 	l.Pass(ctx)
@@ -222,7 +222,7 @@ func TestPodsWhosePlaceIsTaken(t *testing.T) {
 	if n := len(l.claims()); n != 2 {
 		t.Errorf("%d claims, want a second for the pod that lost its place", n)
 	}
-	if len(told) != 1 || !strings.Contains(told[0], `"pods"=1`) {
-		t.Errorf("the log says %q, want one line about one pod", told)
+	if len(logged) != 1 || !strings.Contains(logged[0], `"pods"=1`) {
+		t.Errorf("the log says %q, want one line about one pod", logged)
 	}
 }

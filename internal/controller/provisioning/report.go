@@ -77,7 +77,7 @@ func (p *Provisioner) reportUnplaced(ctx context.Context, view store.View, plan 
 	p.reportPoolsWithoutTypes(view)
 }
 
-// reportPoolsWithoutTypes emits events on pools whose requirements no instance type meets, whatever pods ask
+// reportPoolsWithoutTypes emits events on pools whose requirements no instance type meets, whatever pods request
 // for (SC-09).
 func (p *Provisioner) reportPoolsWithoutTypes(view store.View) {
 	pools := p.Store.Pools()

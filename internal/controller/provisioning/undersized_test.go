@@ -13,7 +13,7 @@ import (
 )
 
 // Every node comes up with less than its type should have, and the pod does not fit. The second node is
-// the last one for five minutes, then for ten; the pod hears why, and nobody is blamed for taking its room.
+// the last one for five minutes, then for ten; the pod hears why, and no other pod is blamed for taking its room.
 func TestTrust_A15_NodesThatComeUpSmallAreNotBoughtOverAndOver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -38,14 +38,14 @@ func TestTrust_A15_NodesThatComeUpSmallAreNotBoughtOverAndOver(t *testing.T) {
 		}
 		for i := range len(ordered) - 2 {
 			if ordered[i+2]-ordered[i] < 5*time.Minute {
-				t.Fatalf("nodes were bought for one pod after %v: more than two within five minutes", ordered)
+				t.Fatalf("nodes were launched for one pod after %v: more than two within five minutes", ordered)
 			}
 		}
 		if len(ordered) < 3 || len(ordered) > 4 {
 			t.Errorf("%d nodes within 20 minutes, after %v; want the third after five minutes, the fourth after ten more", len(ordered), ordered)
 		}
-		if !l.told.Saw("web FailedScheduling", "came up with", "cpu") {
-			t.Errorf("the pod does not hear why it waits: %q", l.told.Said)
+		if !l.emitted.Saw("web FailedScheduling", "came up with", "cpu") {
+			t.Errorf("the pod does not hear why it waits: %q", l.emitted.Said)
 		}
 		text := strings.Join(lines, "\n")
 		if strings.Contains(text, "other pods were scheduled") {

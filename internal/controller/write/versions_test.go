@@ -17,7 +17,7 @@ func TestFM_D08_ConflictsWithoutALaterVersionEnd(t *testing.T) {
 	looks := 0
 	for w.CacheIsStale(claim) {
 		if looks++; looks > 100 {
-			t.Fatal("waits for ever for a version that nobody wrote")
+			t.Fatal("waits for ever for a version that was not written")
 		}
 	}
 	if looks != maxStaleReads {

@@ -13,10 +13,10 @@ const (
 	AfterWake    = time.Second            // shortest time between a pass and one that was woken
 	AfterWrite   = 100 * time.Millisecond // for the watch to deliver what was written
 	TaintTimeout = 5 * time.Second        // a command waits no longer for its taints to come back through the watch
-	Unsynced     = time.Second            // until it is asked again whether a pass may be made
+	Unsynced     = time.Second            // until it is checked again whether a pass may be made
 )
 
-// MayPass reports whether a pass may be made, and if not, when to ask again. Without a complete cache nothing is known, and
+// MayPass reports whether a pass may be made, and if not, when to check again. Without a complete cache nothing is known, and
 // with a clock that is off ages and budgets are wrong (FM N06). Commands that run are finished all the same.
 func MayPass(cacheComplete, clockOff bool) (askIn time.Duration, may bool) {
 	return Unsynced, cacheComplete && !clockOff

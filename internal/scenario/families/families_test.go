@@ -111,7 +111,7 @@ func TestInstanceTypes(t *testing.T) {
 			general++
 		}
 		if len(types[i].Offerings) == 0 {
-			t.Errorf("%s is not for sale", types[i].Name)
+			t.Errorf("%s is not offered", types[i].Name)
 		}
 	}
 	if len(types) != 765 || general != 376 {
@@ -132,7 +132,7 @@ func TestNodesAreNotOverfull(t *testing.T) {
 				memory += p.Shape.Requests.At(1)
 			}
 			if cpu > n.Allocatable.At(0) || memory > n.Allocatable.At(1) {
-				t.Errorf("%s: %s is asked for %dm and %d bytes, has %s", name, n.Name, cpu, memory, view.Resources.Format(n.Allocatable))
+				t.Errorf("%s: %s has requests of %dm and %d bytes and allocatable %s", name, n.Name, cpu, memory, view.Resources.Format(n.Allocatable))
 			}
 		}
 	}

@@ -25,7 +25,7 @@ func TestScaleTargets(t *testing.T) {
 			t.Errorf("%d faults, such as %v", len(wrong), wrong[0])
 		}
 		if len(plan.Unplaced) > 0 || len(plan.Create) < 100 {
-			t.Errorf("%d pods have no place, and %d nodes are bought", len(plan.Unplaced), len(plan.Create))
+			t.Errorf("%d pods have no place, and %d nodes are launched", len(plan.Unplaced), len(plan.Create))
 		}
 	})
 	t.Run("S-021 S-022 1,000 nodes with 10,000 pods", func(t *testing.T) {

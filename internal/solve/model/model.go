@@ -202,18 +202,18 @@ func (m *Model) readLanes() {
 	for i, claim := range shared {
 		m.SharedClaims[claim] = i
 	}
-	slab, asks := make([]int64, len(m.Classes)*m.Lanes), make([]int, 0, len(m.Classes)*4)
+	slab, requested := make([]int64, len(m.Classes)*m.Lanes), make([]int, 0, len(m.Classes)*4)
 	for k := range m.Classes {
 		c := &m.Classes[k]
 		c.Requests = slab[k*m.Lanes : (k+1)*m.Lanes : (k+1)*m.Lanes]
 		m.flattenRequests(c.Requests, c.Shape)
-		first := len(asks)
+		first := len(requested)
 		for l, v := range c.Requests {
 			if v != 0 {
-				asks = append(asks, l)
+				requested = append(requested, l)
 			}
 		}
-		c.Lanes = asks[first:len(asks):len(asks)]
+		c.Lanes = requested[first:len(requested):len(requested)]
 		for _, v := range c.Shape.Volumes {
 			if id, found := m.SharedClaims[v.Claim]; found {
 				c.SharedClaims = append(c.SharedClaims, id)

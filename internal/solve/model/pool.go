@@ -189,7 +189,7 @@ func (m *Model) daemonCapacities(poolID int) *PoolCapacity {
 		for t := runs[i].Next(0); t >= 0; t = runs[i].Next(t + 1) {
 			for l, v := range m.Daemons[i].Requests {
 				r.Allocatable[t*m.Lanes+l] -= v
-				if len(m.Daemons[i].Claims) == 0 { // which devices a node will have is an expectation: no NodeClaim asks for it
+				if len(m.Daemons[i].Claims) == 0 { // which devices a node will have is an expectation: no NodeClaim requests it
 					r.Overhead[t*m.Lanes+l] += v
 				}
 			}

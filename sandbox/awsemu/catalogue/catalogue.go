@@ -197,7 +197,7 @@ func (c *Catalogue) OnDemand(name string) (usdPerHour float64, ok bool) {
 	return o.OnDemand, found && o.OnDemand > 0
 }
 
-// Offered tells whether a zone offers the type. Zones count from 0; those of the embedded types stand
+// Offered reports whether a zone offers the type. Zones count from 0; those of the embedded types stand
 // for us-east-1a, b and c.
 func (c *Catalogue) Offered(name string, zone int) bool {
 	o, found := c.Offer(name)

@@ -174,8 +174,8 @@ func TestWithMakesAnotherCatalogue(t *testing.T) {
 	retired, made := old, Offer{Type: Type{Name: "x9.large", VCPU: 2}, OnDemand: 1, Offered: []bool{true, false}, SpotUSD: []float64{0.5, 0.5}}
 	retired.Retired = true
 	other := c.With(retired, made)
-	if _, bought := other.Type("m5.large"); bought || other.Offered("m5.large", 0) || slices.Contains(other.Names(), "m5.large") {
-		t.Error("a retired type can be bought")
+	if _, launched := other.Type("m5.large"); launched || other.Offered("m5.large", 0) || slices.Contains(other.Names(), "m5.large") {
+		t.Error("a retired type can be launched")
 	}
 	if machine, runs := other.Machine("m5.large"); !runs || machine.VCPU != 2 {
 		t.Errorf("a machine of a retired type is %+v, %v", machine, runs)
@@ -185,13 +185,13 @@ func TestWithMakesAnotherCatalogue(t *testing.T) {
 	}
 	for zone, want := range []bool{true, false, true, false} {
 		if _, spot := other.Spot("x9.large", zone, epoch); spot != want || other.Offered("x9.large", zone) != want {
-			t.Errorf("zone %d sells a new type: %v, as spot %v, want %v", zone, other.Offered("x9.large", zone), spot, want)
+			t.Errorf("zone %d offers a new type: %v, as spot %v, want %v", zone, other.Offered("x9.large", zone), spot, want)
 		}
 	}
 	if !slices.IsSorted(other.Names()) || len(other.Names()) != len(c.Names()) {
 		t.Errorf("%d names after one came and one went, want %d", len(other.Names()), len(c.Names()))
 	}
-	if _, bought := c.Type("x9.large"); bought || !c.Offered("m5.large", 0) {
+	if _, launched := c.Type("x9.large"); launched || !c.Offered("m5.large", 0) {
 		t.Error("the first catalogue changed")
 	}
 }

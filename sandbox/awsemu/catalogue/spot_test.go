@@ -31,7 +31,7 @@ func TestSpotIsBoundedAndSmooth(t *testing.T) {
 		price, ok := c.Spot(name, zone, at)
 		kind, _ := c.Type(name)
 		if ok && (!kind.Spot || !c.Offered(name, zone)) {
-			t.Fatalf("%s has a spot price in zone %d but is not sold there", name, zone)
+			t.Fatalf("%s has a spot price in zone %d but is not offered there", name, zone)
 		}
 		if !ok {
 			continue
@@ -123,7 +123,7 @@ func TestTypesWithoutSpot(t *testing.T) {
 		count++
 		for zone := range zones {
 			if _, ok := c.Spot(name, zone, epoch); ok {
-				t.Errorf("%s is not sold as spot but has a price", name)
+				t.Errorf("%s is not offered as spot but has a price", name)
 			}
 		}
 	}

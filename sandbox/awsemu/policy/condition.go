@@ -49,7 +49,7 @@ type condition struct {
 // operator is a condition operator, taken apart.
 type operator struct {
 	forAll   bool // every value of the call must match; none is fine
-	forAny   bool // one value of the call must match; none is not enough, whatever is asked
+	forAny   bool // one value of the call must match; none is not enough, whatever is required
 	ifExists bool // a key that the call does not have is fine
 	null     bool // true: the key must be absent
 	negated  bool
@@ -160,7 +160,7 @@ func (c *condition) matchesValues(values []string, present bool) bool {
 	}
 }
 
-// matchesOne reports whether one value of the call is as asked.
+// matchesOne reports whether one value of the call is as required.
 func (c *condition) matchesOne(value string) bool {
 	return c.negated != slices.ContainsFunc(c.values, func(pattern string) bool { return c.matches(pattern, value) })
 }

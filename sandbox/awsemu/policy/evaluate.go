@@ -13,11 +13,11 @@ type Request struct {
 	// Unknown are the prefixes of keys whose values are unknown, such as the tags of what does not exist. They count in
 	// favour of the caller, so that the operation can say what is missing.
 	Unknown []string
-	// Principal is who asks, for documents that name principals.
+	// Principal is the caller, for documents that name principals.
 	Principal Principal
 }
 
-// Principal is who asks: a kind as documents name it (AWS, Service or Federated), and every name that it is known by,
+// Principal is the caller: a kind as documents name it (AWS, Service or Federated), and every name that it is known by,
 // such as the ARN of a role and that of its session.
 type Principal struct {
 	Kind  string

@@ -36,7 +36,7 @@ type Request struct {
 	Host    string     // as the client addressed us
 	Path    string     // REST services only, unescaped
 	Query   url.Values // REST services only
-	ID      string     // request id of the answer
+	ID      string     // request id of the response
 
 	Invocation string // same for all attempts of one call
 	Attempt    string // such as attempt=2; max=3

@@ -36,22 +36,22 @@ func Time(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z"
 // Epoch renders a time as the JSON services do.
 func Epoch(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
-// Response is a rendered answer: faults may cut or delay it before it is sent.
+// Response is a rendered response: faults may cut or delay it before it is sent.
 type Response struct {
 	Status int
 	Header http.Header
 	Body   []byte
 }
 
-// Send writes the answer.
+// Send writes the response.
 func (r Response) Send(w http.ResponseWriter) {
 	maps.Copy(w.Header(), r.Header)
 	w.WriteHeader(r.Status)
 	_, _ = w.Write(r.Body) // the client is gone; nothing to do about it
 }
 
-// Write renders the answer to a request: a value, or an *Error. Values of query services are structs
-// with xml tags, those of JSON services marshal themselves; nil is an empty answer.
+// Write renders the response to a request: a value, or an *Error. Values of query services are structs
+// with xml tags, those of JSON services marshal themselves; nil is an empty response.
 func Write(req *Request, value any, err error) Response {
 	if err != nil {
 		return writeError(req, err)

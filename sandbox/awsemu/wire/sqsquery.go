@@ -75,7 +75,7 @@ func sqsBody(f Form) []byte {
 	return body
 }
 
-// sqsResult renders the answer of an operation in XML.
+// sqsResult renders the response of an operation in XML.
 func sqsResult(req *Request, value any) Response {
 	fields := map[string]any{}
 	if text, err := json.Marshal(value); err == nil {

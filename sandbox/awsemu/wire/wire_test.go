@@ -168,7 +168,7 @@ func TestEnvelopes(t *testing.T) {
 	}
 }
 
-// Clients of before the end of 2023 speak query to SQS; they get the same answers in XML.
+// Clients of before the end of 2023 speak query to SQS; they get the same responses in XML.
 func TestSQSOverQuery(t *testing.T) {
 	t.Parallel()
 	body := "Action=GetQueueAttributes&Version=2012-11-05&QueueUrl=http%3A%2F%2Fx&AttributeName.1=All&WaitTimeSeconds=5"

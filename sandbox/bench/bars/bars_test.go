@@ -18,12 +18,12 @@ func TestCheck(t *testing.T) {
 		options Options
 		want    string
 	}{
-		"nothing but defaults":              {Options{}, ""},
-		"two scenarios":                     {Options{Scenarios: []string{"small", "ice"}}, ""},
-		"one that there isn't":              {Options{Scenarios: []string{"large"}}, "there are small, reaction, ice, burst, backlog, shrink"},
-		"too large":                         {Options{Scale: 3}, "scale"},
-		"more samples than families to buy": {Options{Samples: 100}, "samples"},
-		"time that runs backwards":          {Options{Watch: -1}, "negative"},
+		"nothing but defaults":                 {Options{}, ""},
+		"two scenarios":                        {Options{Scenarios: []string{"small", "ice"}}, ""},
+		"one that there isn't":                 {Options{Scenarios: []string{"large"}}, "there are small, reaction, ice, burst, backlog, shrink"},
+		"too large":                            {Options{Scale: 3}, "scale"},
+		"more samples than families to launch": {Options{Samples: 100}, "samples"},
+		"time that runs backwards":             {Options{Watch: -1}, "negative"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -98,7 +98,7 @@ func (s *stage) createPods(ctx context.Context, pods int) (w wave, err error) {
 		return w, err
 	}
 	w.waiting = time.Now()
-	s.logProgress("%d pods wait, %.1f s after they were asked for", pods, w.waiting.Sub(w.asked).Seconds())
+	s.logProgress("%d pods wait, %.1f s after they were requested", pods, w.waiting.Sub(w.asked).Seconds())
 	profiled := s.profileLater(ctx)
 	if err := s.waitForFirstPlan(ctx, &w, before); err != nil {
 		return w, errors.Join(err, <-profiled)
@@ -183,7 +183,7 @@ type landed struct{ planned, elsewhere int }
 
 const landedMetric = "dovetail_pods_landed_total"
 
-// podPlacements asks the controller where pods landed.
+// podPlacements queries from the controller where pods landed.
 func (s *stage) podPlacements(ctx context.Context) (landed, error) {
 	text, err := fetchURL(ctx, http.MethodGet, s.served+"/metrics", nil)
 	if err != nil {

@@ -24,7 +24,7 @@ var nodeClaim = schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Ki
 // fleet is the nodes at one moment.
 type fleet struct {
 	nodes int
-	going int     // being deleted, or told that they will be
+	going int     // being deleted, or marked for it
 	busy  int     // of those, the ones that use up budgets: an instance that ends does not
 	price float64 // USD an hour
 	cpu   float64 // cores for pods
@@ -181,7 +181,7 @@ type histogram struct {
 
 const decisionMetric = "karpenter_voluntary_disruption_decision_evaluation_duration_seconds"
 
-// decisionDurations asks the controller how long it took to decide.
+// decisionDurations queries from the controller how long it took to decide.
 func (s *stage) decisionDurations(ctx context.Context) (histogram, error) {
 	text, err := fetchURL(ctx, http.MethodGet, s.served+"/metrics", nil)
 	if err != nil {

@@ -104,7 +104,7 @@ func TestFleetOf(t *testing.T) {
 		return unstructured.Unstructured{Object: object}
 	}
 	as := func(map[string]any) {}
-	told := func(o map[string]any) {
+	marked := func(o map[string]any) {
 		o["status"] = map[string]any{"conditions": []any{map[string]any{"type": "DisruptionReason", "status": "True"}}}
 	}
 	ending := func(o map[string]any) {
@@ -120,11 +120,11 @@ func TestFleetOf(t *testing.T) {
 		}
 		return 0.1, true
 	}
-	got := fleetOf([]unstructured.Unstructured{claim("a", as), claim("b", told), claim("c", leaving), claim("d", asked), claim("e", ending)}, price)
+	got := fleetOf([]unstructured.Unstructured{claim("a", as), claim("b", marked), claim("c", leaving), claim("d", asked), claim("e", ending)}, price)
 	if got.nodes != 5 || got.going != 3 || got.busy != 2 || got.price < 0.39 || got.price > 0.41 || got.cpu < 3.85 || got.cpu > 3.87 {
 		t.Errorf("%+v, want 5 nodes, 3 going, 2 of them busy, $0.4, 3.86 cores", got)
 	}
-	if other := fleetOf([]unstructured.Unstructured{claim("a", told)}, price); other.shape == fleetOf([]unstructured.Unstructured{claim("a", as)}, price).shape {
+	if other := fleetOf([]unstructured.Unstructured{claim("a", marked)}, price); other.shape == fleetOf([]unstructured.Unstructured{claim("a", as)}, price).shape {
 		t.Error("a claim that goes looks like one that stays")
 	}
 }

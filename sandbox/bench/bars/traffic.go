@@ -9,7 +9,7 @@ import (
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu"
 )
 
-// exchange is one request and its answer.
+// exchange is one request and its response.
 type exchange struct {
 	what       string // such as "create nodeclaims" or "ec2:CreateFleet"
 	came, done time.Time

@@ -191,7 +191,7 @@ func clientOf(t *testing.T, dir string) kubernetes.Interface {
 	return client
 }
 
-// A folder has one sandbox at a time, and what it left behind does not answer.
+// A folder has one sandbox at a time, and what it left behind does not respond.
 func TestFolderInUse(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -105,7 +105,7 @@ func (cp *plane) launchAPIServer(ctx context.Context, o controlplane.Options) er
 	return nil
 }
 
-// writeTokenReview writes the file that tells the API server which webhook reviews tokens that are not its own.
+// writeTokenReview writes the file that configures in the API server which webhook reviews tokens that are not its own.
 func (cp *plane) writeTokenReview(url string) (file string, err error) {
 	const name = "token-review"
 	config := clientcmdapi.NewConfig()
@@ -131,11 +131,11 @@ func (cp *plane) awaitAPIServer(ctx context.Context) error {
 	return err
 }
 
-// pollReady asks again and again: readiness is the one thing that cannot be watched.
+// pollReady polls: readiness is the one thing that cannot be watched.
 func (cp *plane) pollReady(ctx context.Context) error {
 	return wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		answer, err := cp.client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
-		return err == nil && string(answer) == "ok", nil
+		body, err := cp.client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
+		return err == nil && string(body) == "ok", nil
 	})
 }
 

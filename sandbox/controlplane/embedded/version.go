@@ -30,7 +30,7 @@ type namedVersion struct {
 	release string
 }
 
-// Info is what /version answers.
+// Info is what /version returns.
 func (v namedVersion) Info() *apiversion.Info {
 	info := v.MutableEffectiveVersion.Info()
 	if info != nil {

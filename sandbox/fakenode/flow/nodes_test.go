@@ -121,7 +121,7 @@ func checkAbsent(t *testing.T, i fakenode.Instance, why string) {
 	}
 }
 
-// What keeps an instance from joining is told, while one launched later joins.
+// What keeps an instance from joining is reported, while one launched later joins.
 func TestNeverJoins(t *testing.T) {
 	t.Parallel()
 	garbage, stranger, faulty, refused := aws.newRunningInstance("never"), aws.newRunningInstance("never"), aws.newRunningInstance("never"), aws.newRunningInstance("never")

@@ -119,7 +119,7 @@ func TestTrust_D03_DynamicVolume(t *testing.T) {
 	waitUntilGone(t, client.CoreV1().RESTClient(), &corev1.PersistentVolume{}, "persistentvolumes", "", volume.Name)
 	want := []string{"create us-east-1b 1 for data-db-0", "attach " + i.ID, "detach", "attach " + other.ID, "delete"}
 	if got := disks.callsOfVolume(volume.Spec.CSI.VolumeHandle); !slices.Equal(got, want) {
-		t.Errorf("the driver asked the cloud for %q, want %q", got, want)
+		t.Errorf("the driver requested %q of the cloud, want %q", got, want)
 	}
 }
 

@@ -59,7 +59,7 @@ func waitForViolation(t *testing.T, c *invariant.Checker, rule invariant.Rule, t
 	}, func() string { return fmt.Sprintf("%s with %q was not found; found %v", rule, text, c.Violations()) })
 }
 
-// waitUntil asks until something holds: the checker has no watch.
+// waitUntil polls until a condition holds: the checker has no watch.
 func waitUntil(t *testing.T, holds func() bool, missing func() string) {
 	t.Helper()
 	deadline := time.After(3 * time.Minute)

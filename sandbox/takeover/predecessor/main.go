@@ -1,5 +1,5 @@
 // Command predecessor stands for the controller that ran in a cluster before Dovetail. It takes the lease of the two, says
-// when it leads and when it has stopped, answers probes, and does nothing else: what such a controller leaves on objects is
+// when it leads and when it has stopped, responds to probes, and does nothing else: what such a controller leaves on objects is
 // made by the tests.
 package main
 
@@ -54,7 +54,7 @@ func run() error {
 	if ctx.Err() == nil {
 		return errors.New("the lease is lost")
 	}
-	return nil // told to stop
+	return nil // the stop was requested
 }
 
 func serveProbes() {
