@@ -70,7 +70,7 @@ func TestFM_D12_EveryCallEnds(t *testing.T) {
 		over  http.RoundTripper
 		query string
 		want  time.Duration
-		news  time.Duration // when a watch last told something
+		news  time.Duration // when a watch last delivered something
 	}{
 		"a call that is not answered":          {silence(), "", defaultCallTimeout, 0},
 		"a response that does not end":         {server(time.Second), "?limit=500", defaultCallTimeout, 0},

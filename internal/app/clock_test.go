@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// FM N06: the clock is compared with the dates of the API server's answers.
+// FM N06: the clock is compared with the dates of the API server's responses.
 func TestFM_N06_ClockThatIsOff(t *testing.T) {
 	t.Parallel()
 	server := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

@@ -206,7 +206,7 @@ func (l *lot) plan(r *rapid.T) {
 	}
 }
 
-// FM F08, SC-45: in whatever order launches, answers, looks at EC2 and events come, and however old the
+// FM F08, SC-45: in whatever order launches, responses, looks at EC2 and events come, and however old the
 // types are that a plan is made with, a slot is never promised twice. And when all has come to rest, none is
 // overlooked.
 func TestFM_F08_ASlotIsNeverAllocatedTwice(t *testing.T) {

@@ -160,7 +160,7 @@ func TestLaunchWaitsForInstanceTypes(t *testing.T) {
 	}
 }
 
-// A01: the process died after CreateFleet answered. The next one finds what was paid for.
+// A01: the process died after CreateFleet returned. The next one finds what was paid for.
 func TestFM_A01_AnEarlierLaunchIsFound(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, newClass(), newClaim("other", start.Add(-time.Hour), withInstance("i-taken")))

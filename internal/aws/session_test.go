@@ -20,10 +20,10 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
-// ec2Server answers requests to EC2 with the next of its responses, the last of them forever.
+// ec2Server responds to requests to EC2 with the next of its responses, the last of them forever.
 type ec2Server struct {
 	mu      sync.Mutex
-	answers []int // HTTP states
+	answers []int // HTTP status codes
 	agents  []string
 }
 

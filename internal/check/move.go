@@ -12,15 +12,15 @@ import (
 
 // Consolidation returns the violations of moves made one after another, each verified on the cluster that the moves
 // before it leave; nothing if they obey every rule.
-func Consolidation(q solve.Question, answer solve.Consolidation) []Violation {
+func Consolidation(q solve.Question, result solve.Consolidation) []Violation {
 	c := newMoveChecker(q)
-	for i := range answer.Moves {
+	for i := range result.Moves {
 		c.prefix = "moves[" + strconv.Itoa(i) + "] "
-		c.checkMove(q, &answer.Moves[i])
+		c.checkMove(q, &result.Moves[i])
 	}
 	c.prefix = ""
-	c.checkTotals(answer)
-	c.checkVerdicts(q, answer)
+	c.checkTotals(result)
+	c.checkVerdicts(q, result)
 	return c.found
 }
 
@@ -139,7 +139,7 @@ func (c *checker) remove(q solve.Question, m *solve.Move, batch *batchPods) (pri
 
 // checkTotals judges what the cluster costs. Nodes that are being deleted may count or not: they have a
 // price, but not for long.
-func (c *checker) checkTotals(answer solve.Consolidation) {
+func (c *checker) checkTotals(result solve.Consolidation) {
 	all, staying, saved := 0.0, 0.0, 0.0
 	for i := range c.view.Nodes {
 		all += c.view.Nodes[i].Price
@@ -147,25 +147,25 @@ func (c *checker) checkTotals(answer solve.Consolidation) {
 			staying += c.view.Nodes[i].Price
 		}
 	}
-	for i := range answer.Moves {
-		saved += answer.Moves[i].Saves
+	for i := range result.Moves {
+		saved += result.Moves[i].Saves
 	}
-	if !almostEqual(answer.Before, all) && !almostEqual(answer.Before, staying) {
-		c.add(TotalsWrong, "", "before", fmt.Sprint(all), fmt.Sprint(answer.Before))
+	if !almostEqual(result.Before, all) && !almostEqual(result.Before, staying) {
+		c.add(TotalsWrong, "", "before", fmt.Sprint(all), fmt.Sprint(result.Before))
 	}
-	if !almostEqual(answer.After, answer.Before-saved) {
-		c.add(TotalsWrong, "", "after", fmt.Sprint(answer.Before-saved), fmt.Sprint(answer.After))
+	if !almostEqual(result.After, result.Before-saved) {
+		c.add(TotalsWrong, "", "after", fmt.Sprint(result.Before-saved), fmt.Sprint(result.After))
 	}
-	if answer.Bound > answer.After && !almostEqual(answer.Bound, answer.After) {
-		c.add(BoundWrong, "", "bound", fmt.Sprintf("at most %v", answer.After), fmt.Sprint(answer.Bound))
+	if result.Bound > result.After && !almostEqual(result.Bound, result.After) {
+		c.add(BoundWrong, "", "bound", fmt.Sprintf("at most %v", result.After), fmt.Sprint(result.Bound))
 	}
 }
 
 // checkVerdicts verifies that every candidate is either removed or kept for a reason.
-func (c *checker) checkVerdicts(q solve.Question, answer solve.Consolidation) {
+func (c *checker) checkVerdicts(q solve.Question, result solve.Consolidation) {
 	kept := map[string]bool{}
-	for i, v := range answer.Kept {
-		if i > 0 && answer.Kept[i-1].Node > v.Node {
+	for i, v := range result.Kept {
+		if i > 0 && result.Kept[i-1].Node > v.Node {
 			c.add(Disordered, "", "kept", "by name", "another order")
 		}
 		if kept[v.Node] || !slices.Contains(q.Candidates, v.Node) {
@@ -183,7 +183,7 @@ func (c *checker) checkVerdicts(q solve.Question, answer solve.Consolidation) {
 		switch stays := kept[at.node.Name]; {
 		case at.removed && stays:
 			c.add(VerdictMissing, "", at.name, "removed or kept", "both")
-		case !at.removed && !stays && !answer.Partial: // a partial result has not examined all of them
+		case !at.removed && !stays && !result.Partial: // a partial result has not examined all of them
 			c.add(VerdictMissing, "", at.name, "removed or kept", "neither")
 		}
 	}

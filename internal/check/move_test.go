@@ -136,7 +136,7 @@ func TestMoveIsJudgedAlone(t *testing.T) {
 	}
 }
 
-// A checker that is asked nonsense answers; it does not fall over.
+// A checker that gets nonsense returns violations; it does not panic.
 func TestNonsenseIsNoPanic(t *testing.T) {
 	t.Parallel()
 	lost := solve.Problem{Pods: []cluster.Pod{{Key: key("p")}}}

@@ -18,7 +18,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// A planner that takes one pod after another, as the specification tells it, and decides zone,
+// A planner that takes one pod after another, as the specification describes it, and decides zone,
 // capacity type, rack and instance type of each new node at once. It is slow and wasteful, knows no
 // open domains, and shares nothing with the checker: whatever it does is valid, and must pass.
 type naive struct {

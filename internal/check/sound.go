@@ -25,7 +25,7 @@ const mostRounds = 10
 // invalid too, the pods that violate rules are left out, with a reason, and the rest is planned for: a pod that the
 // planner gets wrong must not block all others.
 func Sound(p solve.Problem, plan func(solve.Problem) (solve.Problem, solve.Plan), judge func(solve.Problem, solve.Plan) []Violation) Answer {
-	var answer Answer
+	var result Answer
 	pods, left := p.Pods, map[cluster.PodKey]Violation{}
 	for range mostRounds {
 		var blamed map[cluster.PodKey]Violation
@@ -34,12 +34,12 @@ func Sound(p solve.Problem, plan func(solve.Problem) (solve.Problem, solve.Plan)
 			problem, made := plan(p)
 			found := judge(problem, made)
 			if len(found) == 0 {
-				answer.Plan, answer.Sound = made, true
-				answer.Plan.Unplaced = append(answer.Plan.Unplaced, leftOut(left)...)
-				slices.SortFunc(answer.Plan.Unplaced, func(a, b solve.Unplaced) int { return a.Pod.Compare(b.Pod) })
-				return answer
+				result.Plan, result.Sound = made, true
+				result.Plan.Unplaced = append(result.Plan.Unplaced, leftOut(left)...)
+				slices.SortFunc(result.Plan.Unplaced, func(a, b solve.Unplaced) int { return a.Pod.Compare(b.Pod) })
+				return result
 			}
-			answer.Rejected = append(answer.Rejected, found)
+			result.Rejected = append(result.Rejected, found)
 			blamed = podsToBlame(made, found)
 		}
 		maps.DeleteFunc(blamed, func(key cluster.PodKey, _ Violation) bool {
@@ -54,17 +54,17 @@ func Sound(p solve.Problem, plan func(solve.Problem) (solve.Problem, solve.Plan)
 			return is
 		})
 	}
-	last := answer.Rejected[len(answer.Rejected)-1][0]
+	last := result.Rejected[len(result.Rejected)-1][0]
 	for i := range pods {
 		if _, known := left[pods[i].Key]; !known {
 			left[pods[i].Key] = last
 		}
 	}
-	answer.Plan = solve.Plan{Unplaced: leftOut(left)}
+	result.Plan = solve.Plan{Unplaced: leftOut(left)}
 	if p.View != nil {
-		answer.Plan.Version = p.View.Version
+		result.Plan.Version = p.View.Version
 	}
-	return answer
+	return result
 }
 
 // podsToBlame finds the pods by which a plan breaks rules, each with the first rule. Every pod on a node that breaks

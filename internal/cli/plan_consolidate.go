@@ -68,30 +68,30 @@ func runConsolidate(f *planFlags, sc *scenario.Scenario, out io.Writer) error {
 	r.SetupMs = millis(time.Since(meter.start))
 	r.NodesBefore, r.CostBefore = compiled.Cost()
 	timeUp := f.stop()
-	var answer solve.Consolidation
+	var result solve.Consolidation
 	for {
 		var seen look
-		answer, seen = lookOnce(f, compiled)
+		result, seen = lookOnce(f, compiled)
 		r.Looks++
 		r.PlanningMs += seen.ComputeMs
 		if r.Looks == 1 {
-			r.FirstLook, r.LowerBound = seen, answer.Bound
+			r.FirstLook, r.LowerBound = seen, result.Bound
 		}
-		if len(answer.Moves) == 0 && !answer.Partial {
+		if len(result.Moves) == 0 && !result.Partial {
 			r.Done, r.LastLook = true, &seen
 			break
 		}
-		if f.firstLook || len(answer.Moves) == 0 || timeUp() {
+		if f.firstLook || len(result.Moves) == 0 || timeUp() {
 			break
 		}
-		if err := r.apply(compiled, answer.Moves); err != nil {
+		if err := r.apply(compiled, result.Moves); err != nil {
 			return fmt.Errorf("look %d: %w", r.Looks, err)
 		}
 	}
 	r.usage = meter.stop()
 	r.NodesAfter, r.CostAfter = compiled.Cost()
 	if f.explain {
-		r.explain(answer.Kept)
+		r.explain(result.Kept)
 	}
 	if !f.asTable(out) {
 		return writeLine(out, r)
@@ -105,13 +105,13 @@ func runConsolidate(f *planFlags, sc *scenario.Scenario, out io.Writer) error {
 func lookOnce(f *planFlags, compiled *scenario.Compiled) (solve.Consolidation, look) {
 	start, cpu := time.Now(), cpuTime()
 	question := solve.Question{View: compiled.View, Candidates: compiled.Candidates(), Policy: f.policy()}
-	answer := solve.Consolidate(question, func() bool { return false })
+	result := solve.Consolidate(question, func() bool { return false })
 	seen := look{
 		Candidates: len(question.Candidates), ComputeMs: millis(time.Since(start)), CPUMs: millis(cpuTime() - cpu), Decision: "no-op",
 	}
-	for i := range answer.Moves {
-		seen.Removed += len(answer.Moves[i].Remove)
-		seen.Added += len(answer.Moves[i].Create)
+	for i := range result.Moves {
+		seen.Removed += len(result.Moves[i].Remove)
+		seen.Added += len(result.Moves[i].Create)
 	}
 	switch {
 	case seen.Added > 0:
@@ -119,7 +119,7 @@ func lookOnce(f *planFlags, compiled *scenario.Compiled) (solve.Consolidation, l
 	case seen.Removed > 0:
 		seen.Decision = "delete"
 	}
-	return answer, seen
+	return result, seen
 }
 
 // apply makes the moves of one look. Each look must leave a cheaper cluster, or one of fewer nodes at

@@ -305,21 +305,21 @@ func (r *Reader) addLanes(list corev1.ResourceList) {
 // CompleteRequests does to a template what the API server does to pods: a limit without a request is
 // the request, and only then LimitRanges say what else a container requests. The lists given are not changed.
 func CompleteRequests(spec *corev1.PodSpec, defaults corev1.ResourceList) {
-	asked := map[corev1.ResourceName]bool{}
+	requested := map[corev1.ResourceName]bool{}
 	for _, containers := range []*[]corev1.Container{&spec.Containers, &spec.InitContainers} {
 		*containers = append([]corev1.Container(nil), *containers...)
 		for i := range *containers {
 			c := &(*containers)[i]
 			c.Resources.Requests = completed(c.Resources.Requests, c.Resources.Limits, nil)
 			for name := range c.Resources.Requests {
-				asked[name] = true
+				requested[name] = true
 			}
 			c.Resources.Requests = completed(c.Resources.Requests, defaults, nil)
 		}
 	}
 	if level := spec.Resources; level != nil {
 		// A pod-level limit is a request only for what no container requests.
-		spec.Resources = &corev1.ResourceRequirements{Requests: completed(level.Requests, level.Limits, asked)}
+		spec.Resources = &corev1.ResourceRequirements{Requests: completed(level.Requests, level.Limits, requested)}
 	}
 }
 

@@ -96,8 +96,8 @@ func (b *builder) needs(spec *corev1.PodSpec) {
 // acceptsManaged reports whether nodes of a pool satisfy the set: the label that names their pool need
 // not be absent (3.4 a).
 func acceptsManaged(s reqs.Set) bool {
-	pool, asked := s[labelNodePool]
-	return !asked || !pool.Empty()
+	pool, requested := s[labelNodePool]
+	return !requested || !pool.Empty()
 }
 
 // alternatives reads the required terms, each together with the nodeSelector, and returns why those

@@ -39,7 +39,7 @@ func charted(t *testing.T) map[string]string {
 }
 
 // S-115: every setting is reached by the value of the chart that the reference names, has the same default there, and what the
-// chart sets without being told is what the program would do anyway.
+// chart sets by default is what the program would do anyway.
 func TestS_115_ChartKnowsEverySetting(t *testing.T) {
 	t.Parallel()
 	env := charted(t)

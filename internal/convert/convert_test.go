@@ -251,7 +251,7 @@ func TestNothingIsLostInSilence(t *testing.T) {
 	}
 }
 
-// FM I19: what the API server takes and the controller then says in condition ValidationSucceeded is told here
+// FM I19: what the API server takes and the controller then says in condition ValidationSucceeded is reported here
 // already, in the same words.
 func TestPoolsThatCouldNeverHaveANode(t *testing.T) {
 	t.Parallel()

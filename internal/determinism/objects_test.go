@@ -116,7 +116,7 @@ type synced struct {
 
 func (synced) HasSynced() bool { return true }
 
-// told returns a memory of a cluster in which much ties: four pools with equal prices, nodes that are alike, claims
+// filledStore returns a store with a cluster in which much ties: four pools with equal prices, nodes that are alike, claims
 // of an earlier process for one pod, several budgets for another, and resources that only some nodes have.
 func filledStore() *store.Store {
 	s := store.New(store.Options{

@@ -159,11 +159,11 @@ func (c *consolidation) selectCommands(names []string) []solve.Move {
 				}
 				size /= 2
 			}
-			answer := c.searchMoves(names, most)
-			if last = c.filterMoves(answer); len(best.good) == 0 || saved(last.good) > saved(best.good) {
+			result := c.searchMoves(names, most)
+			if last = c.filterMoves(result); len(best.good) == 0 || saved(last.good) > saved(best.good) {
 				best = last
 			}
-			if last.all || c.searchFinished(answer, best) {
+			if last.all || c.searchFinished(result, best) {
 				break
 			}
 		}
@@ -178,22 +178,22 @@ func (c *consolidation) selectCommands(names []string) []solve.Move {
 
 func (c *consolidation) searchMoves(names []string, most map[string]int) solve.Consolidation {
 	q := solve.Question{View: c.on, Candidates: names, Policy: c.g.policy, Most: maps.Clone(most), First: c.v.First}
-	answer, known := c.v.Answers.find(q)
+	result, known := c.v.Answers.find(q)
 	if !known {
-		answer = solve.ConsolidateWithin(q, solve.Limits{Stop: c.g.stop, Joint: c.v.Joint, Single: c.v.Single})
-		c.v.Answers.record(q, answer)
+		result = solve.ConsolidateWithin(q, solve.Limits{Stop: c.g.stop, Joint: c.v.Joint, Single: c.v.Single})
+		c.v.Answers.record(q, result)
 	}
-	c.Partial = c.Partial || answer.Partial
-	if len(answer.Unreached) > 0 {
-		c.Unreached = answer.Unreached
+	c.Partial = c.Partial || result.Partial
+	if len(result.Unreached) > 0 {
+		c.Unreached = result.Unreached
 	}
-	return answer
+	return result
 }
 
 // searchFinished reports whether the search is not repeated: time is up, and the moves found can be made or no more
 // will be found.
-func (c *consolidation) searchFinished(answer solve.Consolidation, found filteredMoves) bool {
-	return answer.Partial && (len(found.good) > 0 || c.g.stop() || c.v.Single != nil && c.v.Single())
+func (c *consolidation) searchFinished(result solve.Consolidation, found filteredMoves) bool {
+	return result.Partial && (len(found.good) > 0 || c.g.stop() || c.v.Single != nil && c.v.Single())
 }
 
 func saved(moves []solve.Move) float64 {
@@ -214,11 +214,11 @@ type filteredMoves struct {
 
 // filterMoves selects the moves that may be made. A move has to wait if it depends on one that is not made, or if it
 // exceeds budgets.
-func (c *consolidation) filterMoves(answer solve.Consolidation) filteredMoves {
+func (c *consolidation) filterMoves(result solve.Consolidation) filteredMoves {
 	out := filteredMoves{bad: map[string]bool{}, all: true}
 	left := maps.Clone(c.left)
-	for i := range answer.Moves {
-		m := &answer.Moves[i]
+	for i := range result.Moves {
+		m := &result.Moves[i]
 		why := c.judgeMove(m)
 		switch {
 		case why != nil && why.Code == reason.MoveTooLarge:
@@ -228,14 +228,14 @@ func (c *consolidation) filterMoves(answer solve.Consolidation) filteredMoves {
 				out.bad[name] = true
 			}
 			out.all = false
-		case !out.all && !answer.Loose:
+		case !out.all && !result.Loose:
 		case c.takeFromBudgets(m, left):
 			out.good = append(out.good, *m)
 		default:
 			c.Limited, out.all = true, false
 		}
 	}
-	c.Limited = c.Limited || answer.Limited
+	c.Limited = c.Limited || result.Limited
 	return out
 }
 
@@ -357,15 +357,15 @@ func (c *consolidation) addMoveCommand(m *solve.Move) {
 // reportKeptNodes reports why candidates are kept. While other nodes are removed or budgets are exhausted, that a
 // node is kept says little about it. That there was no time for a node is not reported: the next pass examines it
 // again.
-func (c *consolidation) reportKeptNodes(answer solve.Consolidation, moving bool) {
+func (c *consolidation) reportKeptNodes(result solve.Consolidation, moving bool) {
 	explained, g := 0, c.g.withStop(c.v.Single)
-	for i := range answer.Kept {
-		k := &answer.Kept[i]
+	for i := range result.Kept {
+		k := &result.Kept[i]
 		n, why := c.nodes[k.Node], k.Why
 		if isEmpty(n) { // a buffer holds it, as Emptiness has said
 			continue
 		}
-		if why.Code == reason.NothingCheaper && (moving || answer.Limited) {
+		if why.Code == reason.NothingCheaper && (moving || result.Limited) {
 			continue
 		}
 		if why.Code == reason.OutOfTime {

@@ -73,7 +73,7 @@ func TestTrust_C04_DecisionsThatRanOutOfTime(t *testing.T) {
 	}
 }
 
-// honest fails if nodes are told that there was no time for them, or if what was not looked at is said to be dear.
+// honest fails if an event says that there was no time for them, or if what was not looked at is said to be dear.
 func honest(t *testing.T, d disrupt.Decision) {
 	t.Helper()
 	for _, s := range d.Events {

@@ -204,7 +204,7 @@ func many(n int) []cluster.ManagedNode {
 	return out
 }
 
-// That a node goes was told when it was told to, and a node that has only just come needs no explanation.
+// The termination of a node has had its event, and a node that has only just come needs no explanation.
 func TestTrust_B06_NodesThatComeAndGoAreNoNews(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

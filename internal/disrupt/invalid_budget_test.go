@@ -14,7 +14,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reason"
 )
 
-// Disruption 3.2: a budget that cannot be read closes its pool, and the pool is told which field is wrong, not
+// Disruption 3.2: a budget that cannot be read closes its pool, and an event of the pool says which field is invalid, not
 // that a budget says 0.
 func TestUnreadableBudgetsAreNamed(t *testing.T) {
 	t.Parallel()
@@ -65,7 +65,7 @@ func TestScoresCarryWhatTheyAreMadeOf(t *testing.T) {
 	}
 }
 
-// V15-49: drifted nodes of a static pool that limits.nodes leaves no slot for are told so, also when there are
+// V15-49: drifted nodes of a static pool that limits.nodes leaves no slot for get an event, also when there are
 // slots for others.
 func TestV15_49_NodesBeyondTheSlotsAreReported(t *testing.T) {
 	t.Parallel()

@@ -74,7 +74,7 @@ func TestG13_AnInstanceThatStays(t *testing.T) {
 		state     drain.State
 		reason    string
 		since     time.Duration
-		wait      string // part of it; empty: none is told
+		wait      string // part of it; empty: none is reported
 		mark      string // part of the message; empty: the condition is left as it is
 	}{
 		"a moment":                                  {claim: claim(unregistered), now: 14 * time.Second, state: drain.Staying},

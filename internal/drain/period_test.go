@@ -16,7 +16,7 @@ import (
 )
 
 // ending is a terminating node, second by second: its claim, its pod, and a cloud that ends the instance as soon
-// as it is told.
+// as it is requested to.
 type ending struct {
 	claim    *karpv1.NodeClaim
 	node     *corev1.Node

@@ -191,7 +191,7 @@ func TestLC30_TheEventNamesWhoHoldsTheNode(t *testing.T) {
 	}
 }
 
-// Disruption 7, FM K19: what pods are told about the annotation they carry.
+// Disruption 7, FM K19: the events of pods about the annotation they carry.
 func TestNotesOnAnnotations(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]event.Reason{

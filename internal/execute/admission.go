@@ -67,13 +67,13 @@ func (a *Admission) Create(i int, words reqs.Vocabulary, write func(*karpv1.Node
 	if out.Err != nil {
 		return out
 	}
-	asked, claim, err := writeOrder(Order{Pool: b.Pools[n.Pool], Node: n, Lanes: b.Lanes, Words: words, Seed: b.seed(i), Marks: b.Marks}, write)
+	requested, claim, err := writeOrder(Order{Pool: b.Pools[n.Pool], Node: n, Lanes: b.Lanes, Words: words, Seed: b.seed(i), Marks: b.Marks}, write)
 	if err != nil {
 		out.Err = err
 		return out
 	}
 	a.store.RecordCreatedClaim(claim, n.Pods)
-	if out.Altered = alteredParts(asked, claim); len(out.Altered) > 0 {
+	if out.Altered = alteredParts(requested, claim); len(out.Altered) > 0 {
 		a.store.RecordAlteredClaim(claim.Name)
 	}
 	out.Claim = claim
@@ -90,20 +90,20 @@ const sameNames = 3
 
 // writeOrder creates the claim of an order. If a claim of this name exists and was requested by the same decision, it
 // is the same claim: a response was lost. Otherwise two decisions have the same name, and this one uses another.
-func writeOrder(o Order, write func(*karpv1.NodeClaim) (there *karpv1.NodeClaim, err error)) (asked, claim *karpv1.NodeClaim, err error) {
+func writeOrder(o Order, write func(*karpv1.NodeClaim) (there *karpv1.NodeClaim, err error)) (requested, claim *karpv1.NodeClaim, err error) {
 	for range sameNames {
 		if claim, err = Claim(o); err != nil {
 			return nil, nil, fmt.Errorf("nodepool %s: %w", o.Pool.Name, err)
 		}
-		asked = claim.DeepCopy()
+		requested = claim.DeepCopy()
 		there, failed := write(claim)
 		switch err = failed; {
 		case err == nil:
-			return asked, claim, nil
+			return requested, claim, nil
 		case there == nil:
 			return nil, nil, fmt.Errorf("create nodeclaim for nodepool %s: %w", o.Pool.Name, err)
-		case there.DeletionTimestamp == nil && asksFor(asked, there):
-			return asked, there, nil
+		case there.DeletionTimestamp == nil && asksFor(requested, there):
+			return requested, there, nil
 		}
 		o.Try++
 	}

@@ -162,30 +162,30 @@ func (c *Claims) write(ctx context.Context, claim *karpv1.NodeClaim) (there *kar
 
 // asksFor reports whether a stored claim is the requested one: written by the same decision, of the same pool, for
 // the same command, and with the same requests. Its name is not enough: names are short.
-func asksFor(asked, stored *karpv1.NodeClaim) bool {
-	return asked.Annotations[karpv1.AnnotationOrder] == stored.Annotations[karpv1.AnnotationOrder] &&
-		asked.Labels[karpv1.LabelNodePool] == stored.Labels[karpv1.LabelNodePool] &&
-		asked.Annotations[karpv1.AnnotationCommand] == stored.Annotations[karpv1.AnnotationCommand] &&
-		asked.Annotations[karpv1.AnnotationReplaces] == stored.Annotations[karpv1.AnnotationReplaces] &&
-		equality.Semantic.DeepEqual(asked.Spec.Resources.Requests, stored.Spec.Resources.Requests) &&
-		equality.Semantic.DeepEqual(asked.Spec.NodeClassRef, stored.Spec.NodeClassRef)
+func asksFor(requested, stored *karpv1.NodeClaim) bool {
+	return requested.Annotations[karpv1.AnnotationOrder] == stored.Annotations[karpv1.AnnotationOrder] &&
+		requested.Labels[karpv1.LabelNodePool] == stored.Labels[karpv1.LabelNodePool] &&
+		requested.Annotations[karpv1.AnnotationCommand] == stored.Annotations[karpv1.AnnotationCommand] &&
+		requested.Annotations[karpv1.AnnotationReplaces] == stored.Annotations[karpv1.AnnotationReplaces] &&
+		equality.Semantic.DeepEqual(requested.Spec.Resources.Requests, stored.Spec.Resources.Requests) &&
+		equality.Semantic.DeepEqual(requested.Spec.NodeClassRef, stored.Spec.NodeClassRef)
 }
 
 // alteredParts names the parts of a claim that were stored in another form than requested, of those that decide which pods
 // its node takes.
-func alteredParts(asked, stored *karpv1.NodeClaim) []string {
+func alteredParts(requested, stored *karpv1.NodeClaim) []string {
 	var parts []string
 	// any order: whether there is one
-	for key, value := range asked.Labels {
+	for key, value := range requested.Labels {
 		if stored.Labels[key] != value {
 			parts = append(parts, "metadata.labels")
 			break
 		}
 	}
-	if !equality.Semantic.DeepEqual(asked.Spec.Taints, stored.Spec.Taints) {
+	if !equality.Semantic.DeepEqual(requested.Spec.Taints, stored.Spec.Taints) {
 		parts = append(parts, "spec.taints")
 	}
-	if !equality.Semantic.DeepEqual(asked.Spec.Requirements, stored.Spec.Requirements) {
+	if !equality.Semantic.DeepEqual(requested.Spec.Requirements, stored.Spec.Requirements) {
 		parts = append(parts, "spec.requirements")
 	}
 	return parts

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The same seed explores the same; each round says what it draws, with what the test is told.
+// The same seed explores the same; each round says what it draws, with what the test gets.
 func TestExploration(t *testing.T) {
 	t.Parallel()
 	all := survey{

@@ -25,7 +25,7 @@ type world struct {
 	now      time.Time
 }
 
-// turn performs one step. The cloud and the gates answer as drawn; a write may fail after the cloud
+// turn performs one step. The cloud and the gates respond as drawn; a write may fail after the cloud
 // has responded, and then its response is kept.
 func (w *world) turn(t *rapid.T, memory **lifecycle.Outcome) {
 	facts := lifecycle.Facts{Claim: w.claim, Nodes: w.nodes, Launch: *memory, Gated: true, Now: w.now}

@@ -200,7 +200,7 @@ func TestRH_02_BackoffOfAnUnhealthyPool(t *testing.T) {
 	}
 }
 
-// RH-02: a plan sees the pools that are backed off as closed, and pods are told why.
+// RH-02: a plan sees the pools that are backed off as closed, and events of pods say why.
 func TestRH_02_UnhealthyPoolsAreClosed(t *testing.T) {
 	t.Parallel()
 	r, at := &LaunchBackoff{}, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -8,7 +8,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// FM I01: who is told that the scheduler keeps it off its node. Plans are made every ten seconds, pods are
+// FM I01: which pod gets the event that the scheduler keeps it off its node. Plans are made every ten seconds, pods are
 // expected for twenty.
 func TestFM_I01_PodsThatGetEvents(t *testing.T) {
 	t.Parallel()
@@ -16,7 +16,7 @@ func TestFM_I01_PodsThatGetEvents(t *testing.T) {
 	for name, tc := range map[string]struct {
 		binds   func(plan int) map[string]string // pod to node
 		running func(plan int, pod string) bool
-		want    map[string]int // pod to the first plan after which it is told
+		want    map[string]int // pod to the first plan after which it gets the event
 	}{
 		"rejected all the time": {
 			binds: func(int) map[string]string { return map[string]string{"a": "up"} }, want: map[string]int{"a": 6},

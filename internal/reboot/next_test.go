@@ -94,7 +94,7 @@ func tolerating(key string) func(*corev1.Pod) {
 	}
 }
 
-// words tells a step in a line.
+// words describes a step in a line.
 func words(s reboot.Step) string {
 	var out []string
 	if s.Node != nil {

@@ -71,7 +71,7 @@ func TestPodRequestsRoundsFractionsUp(t *testing.T) {
 	})
 }
 
-// oracle is the library's answer plus the pod's own slot.
+// oracle is the library's result plus the pod's own slot.
 func oracle(table Table, p *corev1.Pod, options helper.PodResourcesOptions) Vec {
 	return Add(table.Requests(helper.PodRequests(p, options)), vec(0, 0, 0, 1))
 }

@@ -72,6 +72,6 @@ func askConsolidate(w *World, l *Line) string {
 		return ""
 	}
 	q := solve.Question{View: r.view, Candidates: candidates, Policy: w.policy}
-	answer := solve.Consolidate(q, never)
-	return r.consolidation(answer) + renderViolations(check.Consolidation(q, answer))
+	result := solve.Consolidate(q, never)
+	return r.consolidation(result) + renderViolations(check.Consolidation(q, result))
 }

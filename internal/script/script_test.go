@@ -70,7 +70,7 @@ func TestFaultsNameTheLineAndTheFix(t *testing.T) {
 	}
 }
 
-// Of several faults in one argument always the same is told.
+// Of several faults in one argument always the same is reported.
 func TestFirstFaultIsReported(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

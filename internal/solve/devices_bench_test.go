@@ -38,7 +38,7 @@ func plainFleet() *deviceWorld {
 }
 
 // BenchmarkDevices is a plan for pods with claims: of which nodes have free devices, of which none has, and without any
-// node. The last two tell what the feature costs pods without claims: switched off, and switched on.
+// node. The last two show what the feature costs pods without claims: switched off, and switched on.
 func BenchmarkDevices(b *testing.B) {
 	for _, tc := range []struct {
 		name string

@@ -84,7 +84,7 @@ func laneNames(view *cluster.Snapshot) string {
 	return fmt.Sprint(names)
 }
 
-// Only so many pods are told in one pass why nothing is planned for them: which ones is no matter of luck.
+// Only so many pods get an event in one pass why nothing is planned for them: which ones is no matter of luck.
 func TestIgnoredPodsAreInOrder(t *testing.T) {
 	t.Parallel()
 	alwaysSay(t, "[default/w1 default/w2 default/w3 default/w4]", func() string {

@@ -239,7 +239,7 @@ func reservedNode(pod string, ids ...string) solve.NewNode {
 	return n
 }
 
-// Trust A13: two loops plan with the same count of a reservation, and one of them gets the last slot. The other is told before its
+// Trust A13: two loops plan with the same count of a reservation, and one of them gets the last slot. The other is informed before its
 // claim is written.
 func TestTrust_A13_OneSlotForTwoLoops(t *testing.T) {
 	t.Parallel()

@@ -118,7 +118,7 @@ func (s *Store) feedObject(obj client.Object, gone bool) {
 }
 
 // Whatever order events come in, and however often a snapshot was cut in between, memory shows the
-// same as one that was told only of what is left at the end (LC-45).
+// same as one that was fed only with what is left at the end (LC-45).
 func TestIncrementalEqualsRebuilt(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -151,7 +151,7 @@ func TestTrust_A06_NominationsLapse(t *testing.T) {
 	if got := s.Waiting(); got != 1 {
 		t.Errorf("%d pods wait, want 1", got)
 	}
-	s.feedObject(nominated("w1", "ip-1"), false) // told again, for another reason
+	s.feedObject(nominated("w1", "ip-1"), false) // reported again, for another reason
 	if got := s.Waiting(); got != 1 {
 		t.Errorf("%d pods wait after the same nomination, want 1", got)
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What the linker set is told as it is: it is also the tag of the image and the version of the charts.
+// What the linker set is shown as it is: it is also the tag of the image and the version of the charts.
 func TestVersionIsThatOfTheLinker(t *testing.T) {
 	Version, Commit = "1.2.3", "abc"
 	t.Cleanup(func() { Version, Commit = "", "" })

@@ -99,25 +99,25 @@ func (e *Emulator) authorizeRules(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	asked := requestedRules(c)
-	for _, rule := range asked {
+	requested := requestedRules(c)
+	for _, rule := range requested {
 		for _, have := range g.Rules {
 			if have.sameTraffic(rule) {
 				return nil, wire.Errorf("InvalidPermission.Duplicate", "the specified rule \"peer: %s%s%s, %s, from port: %d, to port: %d, ALLOW\" already exists", rule.CIDR, rule.CIDR6, rule.Group, rule.Protocol, rule.From, rule.To)
 			}
 		}
 	}
-	answer := groupRulesAnswer{Return: true}
+	response := groupRulesAnswer{Return: true}
 	rules := map[string]*GroupRule{}
 	maps.Copy(rules, g.Rules)
 	g.Rules = rules
-	for _, rule := range asked {
+	for _, rule := range requested {
 		rule.Tags = maps.Clone(tags)
 		id := e.nextID("sgr-")
 		rules[id] = &rule
-		answer.Items = append(answer.Items, e.groupRuleItem(g, id))
+		response.Items = append(response.Items, e.groupRuleItem(g, id))
 	}
-	return answer, nil
+	return response, nil
 }
 
 // revokeRules removes rules by id or by their traffic. The ones that a group is born with are not kept here, so that a rule
@@ -127,7 +127,7 @@ func (e *Emulator) revokeRules(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	ids, asked := c.Form.Strings("SecurityGroupRuleId"), requestedRules(c)
+	ids, requested := c.Form.Strings("SecurityGroupRuleId"), requestedRules(c)
 	for _, id := range ids {
 		if _, found := g.Rules[id]; !found {
 			return nil, groupRuleNotFound(id)
@@ -135,7 +135,7 @@ func (e *Emulator) revokeRules(c *call) (any, error) {
 	}
 	left := maps.Clone(g.Rules)
 	maps.DeleteFunc(left, func(id string, have *GroupRule) bool {
-		return slices.Contains(ids, id) || slices.ContainsFunc(asked, have.sameTraffic)
+		return slices.Contains(ids, id) || slices.ContainsFunc(requested, have.sameTraffic)
 	})
 	g.Rules = left
 	return returnAnswer{Return: true}, nil

@@ -231,7 +231,7 @@ func (e *Emulator) describeImages(c *call) (any, error) {
 		}
 	}
 	page, next, err := ec2Page(c, list, func(i *Image) string { return i.ID }, 1000, 0)
-	answer := imagesAnswer{Next: next}
+	response := imagesAnswer{Next: next}
 	for _, i := range page {
 		item := imageItem{
 			ID: i.ID, Name: i.Name, Architecture: i.Architecture, Platform: i.Platform, State: i.State, Owner: i.Owner,
@@ -245,9 +245,9 @@ func (e *Emulator) describeImages(c *call) (any, error) {
 				Name: d.Name, EBS: imageDiskItem{Size: d.SizeGiB, Type: d.Type, Snapshot: stableID("snap-", i.ID+d.Name), Delete: true},
 			})
 		}
-		answer.Items = append(answer.Items, item)
+		response.Items = append(response.Items, item)
 	}
-	return answer, err
+	return response, err
 }
 
 func (e *Emulator) ownedBy(image *Image, owners []string) bool {

@@ -75,18 +75,18 @@ func (e *Emulator) describeInstances(c *call) (any, error) {
 		fallback = 0
 	}
 	page, next, err := ec2Page(c, list, func(i *Instance) string { return i.ID }, 1000, fallback)
-	answer := instancesAnswer{Next: next}
+	response := instancesAnswer{Next: next}
 	index := map[string]int{}
 	for _, i := range page {
 		at, known := index[i.ReservationID]
 		if !known {
-			at = len(answer.Items)
+			at = len(response.Items)
 			index[i.ReservationID] = at
-			answer.Items = append(answer.Items, launchItem{ID: i.ReservationID, Owner: e.fixture.Account})
+			response.Items = append(response.Items, launchItem{ID: i.ReservationID, Owner: e.fixture.Account})
 		}
-		answer.Items[at].Instances = append(answer.Items[at].Instances, e.instanceItem(i))
+		response.Items[at].Instances = append(response.Items[at].Instances, e.instanceItem(i))
 	}
-	return answer, err
+	return response, err
 }
 
 type stateChangeItem struct {
@@ -118,13 +118,13 @@ func (e *Emulator) terminateInstances(c *call) (any, error) {
 
 // changeStates does something to instances and returns how their states changed.
 func changeStates(list []*Instance, change func(*Instance)) stateChanges {
-	var answer stateChanges
+	var response stateChanges
 	for _, i := range list {
 		before := i.State
 		change(i)
-		answer.Items = append(answer.Items, stateChangeItem{ID: i.ID, Previous: stateItemOf(before), Current: stateItemOf(i.State)})
+		response.Items = append(response.Items, stateChangeItem{ID: i.ID, Previous: stateItemOf(before), Current: stateItemOf(i.State)})
 	}
-	return answer
+	return response
 }
 
 func (e *Emulator) stopInstances(c *call) (any, error) {

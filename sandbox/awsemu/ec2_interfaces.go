@@ -141,11 +141,11 @@ func (e *Emulator) describeInterfaces(c *call) (any, error) {
 		})
 	})
 	page, next, err := ec2Page(c, list, func(n attachedInterface) string { return n.NetworkInterface.ID }, 1000, 0)
-	answer := interfacesAnswer{Next: next}
+	response := interfacesAnswer{Next: next}
 	for _, n := range page {
 		item := e.interfaceItem(n.Instance, *n.NetworkInterface)
 		item.Zone, item.Attachment.Instance, item.Attachment.Owner = n.Zone, n.Instance.ID, e.fixture.Account
-		answer.Items = append(answer.Items, item)
+		response.Items = append(response.Items, item)
 	}
-	return answer, err
+	return response, err
 }

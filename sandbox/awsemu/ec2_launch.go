@@ -193,12 +193,12 @@ func (e *Emulator) runInstances(c *call) (any, error) {
 		}
 		return nil, err
 	}
-	answer := &runAnswer{ID: launch, Owner: e.fixture.Account}
+	response := &runAnswer{ID: launch, Owner: e.fixture.Account}
 	for _, i := range made {
-		answer.Instances = append(answer.Instances, e.instanceItem(i))
+		response.Instances = append(response.Instances, e.instanceItem(i))
 	}
-	e.storeClientToken(c, clientToken{Run: answer})
-	return answer, nil
+	e.storeClientToken(c, clientToken{Run: response})
+	return response, nil
 }
 
 // poolOfRun reads the parameters of RunInstances over those of its template.

@@ -14,7 +14,9 @@ func maxResultsWithIDs(ids string) error {
 }
 
 // isSelected reports whether an id was requested; no id means all.
-func isSelected(asked []string, id string) bool { return len(asked) == 0 || slices.Contains(asked, id) }
+func isSelected(requested []string, id string) bool {
+	return len(requested) == 0 || slices.Contains(requested, id)
+}
 
 type subnetItem struct {
 	ID          string    `xml:"subnetId"`
@@ -55,14 +57,14 @@ func (e *Emulator) describeSubnets(c *call) (any, error) {
 		}
 	}
 	page, next, err := ec2Page(c, list, func(s *Subnet) string { return s.ID }, 1000, 0)
-	answer := subnetsAnswer{Next: next}
+	response := subnetsAnswer{Next: next}
 	for _, s := range page {
-		answer.Items = append(answer.Items, subnetItem{
+		response.Items = append(response.Items, subnetItem{
 			ID: s.ID, ARN: e.accountARN("ec2", "subnet/"+s.ID), State: "available", VPC: s.VPC, CIDR: s.CIDR, Zone: s.Zone, ZoneID: s.ZoneID,
 			Free: s.Free, MapPublicIP: s.MapPublicIP, Owner: e.fixture.Account, Tags: tagItems(s.Tags),
 		})
 	}
-	return answer, err
+	return response, err
 }
 
 func subnetNotFound(id string) error {
@@ -101,11 +103,11 @@ func (e *Emulator) describeSecurityGroups(c *call) (any, error) {
 		}
 	}
 	page, next, err := ec2Page(c, list, func(g *SecurityGroup) string { return g.ID }, 1000, 0)
-	answer := groupsAnswer{Next: next}
+	response := groupsAnswer{Next: next}
 	for _, g := range page {
-		answer.Items = append(answer.Items, groupItem{ID: g.ID, Name: g.Name, Description: cmp.Or(g.Description, g.Name), VPC: g.VPC, Owner: e.fixture.Account, Tags: tagItems(g.Tags)})
+		response.Items = append(response.Items, groupItem{ID: g.ID, Name: g.Name, Description: cmp.Or(g.Description, g.Name), VPC: g.VPC, Owner: e.fixture.Account, Tags: tagItems(g.Tags)})
 	}
-	return answer, err
+	return response, err
 }
 
 func groupNotFound(id string) error {
@@ -171,17 +173,17 @@ func (e *Emulator) describePlacementGroups(c *call) (any, error) {
 			list = append(list, g)
 		}
 	}
-	for _, asked := range slices.Concat(ids, names) {
-		if !slices.Contains(found, asked) {
-			return nil, wire.Errorf("InvalidPlacementGroup.Unknown", "The Placement Group '%s' is unknown.", asked)
+	for _, requested := range slices.Concat(ids, names) {
+		if !slices.Contains(found, requested) {
+			return nil, wire.Errorf("InvalidPlacementGroup.Unknown", "The Placement Group '%s' is unknown.", requested)
 		}
 	}
 	slices.SortFunc(list, func(a, b *PlacementGroup) int { return strings.Compare(a.ID, b.ID) })
-	var answer placementsAnswer
+	var response placementsAnswer
 	for _, g := range list {
-		answer.Items = append(answer.Items, e.placementItem(g))
+		response.Items = append(response.Items, e.placementItem(g))
 	}
-	return answer, nil
+	return response, nil
 }
 
 func (e *Emulator) placementItem(g *PlacementGroup) placementItem {

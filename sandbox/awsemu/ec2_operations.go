@@ -116,14 +116,14 @@ func (e *Emulator) findClientToken(c *call) (*clientToken, error) {
 }
 
 // storeClientToken keeps the response to a call that carries a token, and drops old ones.
-func (e *Emulator) storeClientToken(c *call, answer clientToken) {
+func (e *Emulator) storeClientToken(c *call, response clientToken) {
 	token := c.Form.String("ClientToken")
 	if token == "" {
 		return
 	}
 	maps.DeleteFunc(e.ec2().Tokens, func(_ string, t *clientToken) bool { return !c.now.Before(t.Expires) })
-	answer.Expires, answer.Fingerprint = c.now.Add(tokenLife), requestFingerprint(c)
-	e.ec2().Tokens[c.Action+"/"+token] = &answer
+	response.Expires, response.Fingerprint = c.now.Add(tokenLife), requestFingerprint(c)
+	e.ec2().Tokens[c.Action+"/"+token] = &response
 }
 
 func requestFingerprint(c *call) string {

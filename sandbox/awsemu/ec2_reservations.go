@@ -169,11 +169,11 @@ func (e *Emulator) describeReservations(c *call) (any, error) {
 		}
 	}
 	page, next, err := ec2Page(c, list, func(r *CapacityReservation) string { return r.ID }, 1000, 0)
-	answer := reservationsAnswer{Next: next}
+	response := reservationsAnswer{Next: next}
 	for _, r := range page {
-		answer.Items = append(answer.Items, e.reservationItem(r, c.now))
+		response.Items = append(response.Items, e.reservationItem(r, c.now))
 	}
-	return answer, err
+	return response, err
 }
 
 func reservationNotFound(id string) error {

@@ -79,19 +79,19 @@ func (e *Emulator) describeSpotRequests(c *call) (any, error) {
 		}
 	}
 	page, next, err := ec2Page(c, list, func(i *Instance) string { return i.SpotRequest }, 1000, 0)
-	answer := spotRequestsAnswer{Next: next}
+	response := spotRequestsAnswer{Next: next}
 	for _, i := range page {
 		state, status := i.spotState()
 		product := "Linux/UNIX"
 		if i.Platform == "windows" {
 			product = "Windows"
 		}
-		answer.Items = append(answer.Items, spotRequestItem{
+		response.Items = append(response.Items, spotRequestItem{
 			ID: i.SpotRequest, State: state, Status: status, Type: "one-time", Instance: i.ID, Zone: i.Zone, Created: wire.Time(i.Launched), Product: product,
 			Behavior: "terminate", Launch: spotLaunchItem{ImageID: i.ImageID, Type: i.Type, Subnet: i.Subnet}, Tags: tagItems(i.SpotTags),
 		})
 	}
-	return answer, err
+	return response, err
 }
 
 func spotRequestNotFound(id string) error {

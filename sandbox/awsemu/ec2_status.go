@@ -69,11 +69,11 @@ func (e *Emulator) describeInstanceStatus(c *call) (any, error) {
 		}
 	}
 	page, next, err := ec2Page(c, chosen, func(i *Instance) string { return i.ID }, 1000, 0)
-	answer := statusesAnswer{Next: next}
+	response := statusesAnswer{Next: next}
 	for _, i := range page {
-		answer.Items = append(answer.Items, statusItemOf(i, e.statusCheck(i)))
+		response.Items = append(response.Items, statusItemOf(i, e.statusCheck(i)))
 	}
-	return answer, err
+	return response, err
 }
 
 // statusCheck is the state of the checks of an instance, complete.

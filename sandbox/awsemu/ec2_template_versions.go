@@ -166,13 +166,13 @@ func (e *Emulator) describeTemplateVersions(c *call) (any, error) {
 		})
 	})
 	page, next, err := ec2Page(c, list, func(t *LaunchTemplate) string { return t.ID }, 200, 200)
-	answer := versionsAnswer{Next: next}
+	response := versionsAnswer{Next: next}
 	for _, t := range page {
-		answer.Items = append(answer.Items, versionItem{
+		response.Items = append(response.Items, versionItem{
 			ID: t.ID, Name: t.Name, Version: 1, Default: true, Created: wire.Time(t.Created), By: e.accountARN("iam", "root"), Data: templateDataOf(t.dataForm()),
 		})
 	}
-	return answer, err
+	return response, err
 }
 
 // oneVersion reports whether a text names the only version that there is.

@@ -99,11 +99,11 @@ func (e *Emulator) describeTemplates(c *call) (any, error) {
 		}
 	}
 	page, next, err := ec2Page(c, list, func(t *LaunchTemplate) string { return t.ID }, 200, 200)
-	answer := templatesAnswer{Next: next}
+	response := templatesAnswer{Next: next}
 	for _, t := range page {
-		answer.Items = append(answer.Items, e.templateItem(t))
+		response.Items = append(response.Items, e.templateItem(t))
 	}
-	return answer, err
+	return response, err
 }
 
 func (e *Emulator) createTemplate(c *call) (any, error) {
@@ -133,9 +133,9 @@ func (e *Emulator) createTemplate(c *call) (any, error) {
 	}
 	t := &LaunchTemplate{ID: e.nextID("lt-"), Name: name, Created: c.now, Visible: c.now.Add(e.currentLag("templates")), Data: data.Map(), Tags: tags}
 	e.ec2().Templates[t.ID] = t
-	answer := &templateAnswer{Item: e.templateItem(t)}
-	e.storeClientToken(c, clientToken{Template: answer})
-	return answer, nil
+	response := &templateAnswer{Item: e.templateItem(t)}
+	e.storeClientToken(c, clientToken{Template: response})
+	return response, nil
 }
 
 func checkUserData(encoded string) error {

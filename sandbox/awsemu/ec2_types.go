@@ -44,11 +44,11 @@ func (e *Emulator) describeInstanceTypes(c *call) (any, error) {
 		}
 	}
 	page, next, err := ec2Page(c, list, func(t catalogue.Type) string { return t.Name }, 100, 100)
-	answer := typesAnswer{Next: next}
+	response := typesAnswer{Next: next}
 	for _, t := range page {
-		answer.Items = append(answer.Items, typeItemOf(t))
+		response.Items = append(response.Items, typeItemOf(t))
 	}
-	return answer, err
+	return response, err
 }
 
 func typeValues(t catalogue.Type) map[string]string {
@@ -207,7 +207,7 @@ func (e *Emulator) describeZones(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var answer zonesAnswer
+	var response zonesAnswer
 	names, ids := c.Form.Strings("ZoneName"), c.Form.Strings("ZoneId")
 	for _, z := range e.fixture.Zones {
 		if len(names) > 0 && !slices.Contains(names, z.Name) || len(ids) > 0 && !slices.Contains(ids, z.ID) {
@@ -217,11 +217,11 @@ func (e *Emulator) describeZones(c *call) (any, error) {
 			"zone-name": z.Name, "zone-id": z.ID, "state": "available", "zone-type": "availability-zone",
 			"region-name": e.fixture.Region, "opt-in-status": "opt-in-not-required",
 		}) {
-			answer.Items = append(answer.Items, zoneItem{
+			response.Items = append(response.Items, zoneItem{
 				Name: z.Name, ID: z.ID, State: "available", Region: e.fixture.Region, Type: "availability-zone",
 				OptIn: "opt-in-not-required", Group: e.fixture.Region, Boundary: e.fixture.Region,
 			})
 		}
 	}
-	return answer, nil
+	return response, nil
 }

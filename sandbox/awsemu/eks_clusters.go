@@ -115,11 +115,11 @@ func (e *Emulator) deleteCluster(c *call) (any, error) {
 	if len(cluster.Groups) > 0 || cluster.Name == e.eksState().Cluster.Name { // the fixture's has its bootstrap group
 		return nil, wire.Errorf("ResourceInUseException", "Cluster has nodegroups attached")
 	}
-	answer := e.renderCluster(cluster)
+	result := e.renderCluster(cluster)
 	delete(e.ec2().Groups, cluster.SecurityGroup)
 	delete(e.eksState().Created, cluster.Name)
 	maps.DeleteFunc(e.eksState().Associations, func(_ string, a Association) bool { return a.Cluster == cluster.Name })
-	return answer, nil
+	return result, nil
 }
 
 // clusterPart reads a path such as /clusters/name/node-groups/group.

@@ -48,7 +48,7 @@ func (c *fixedCloud) set(list ...Instance) {
 	c.change = make(chan struct{})
 }
 
-// handClock moves when it is told to.
+// handClock moves on request.
 type handClock struct {
 	mu     sync.Mutex
 	now    time.Time
@@ -97,7 +97,7 @@ func startSimulator(t *testing.T, o Options) (s *Simulator, stop func()) {
 		}
 	})
 	t.Cleanup(stop)
-	// A fake client has no versions: what happens between a list and its watch is never told.
+	// A fake client has no versions: what happens between a list and its watch is never delivered.
 	for nodeWatches(o.Client) == before {
 		select {
 		case <-time.After(time.Millisecond):

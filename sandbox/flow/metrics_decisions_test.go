@@ -88,7 +88,7 @@ func (f *flow) mayReadDecisions(account string) {
 	f.Cleanup(func() { f.remove(binding) })
 }
 
-// Decision 0019: what was decided about a node is told to the holder of a token that may read it, and to
+// Decision 0019: what was decided about a node is shown to the holder of a token that may read it, and to
 // no other caller. The API server gets that token, and so says who its owner is. S-037: an empty node is
 // tainted and deleted, and the log says so in this order.
 func TestDecisions_AreServedToAuthorizedUsers(t *testing.T) {

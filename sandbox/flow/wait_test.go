@@ -317,7 +317,7 @@ func waitsFor(kind, reason string) func(*karpv1.NodeClaim) bool {
 
 func isDeleting(c *karpv1.NodeClaim) bool { return c.DeletionTimestamp != nil }
 
-// describe tells all there is to know about a test that failed.
+// describe returns all there is to know about a test that failed.
 func (f *flow) describe() {
 	f.Helper()
 	for _, c := range f.claims() {

@@ -24,7 +24,7 @@ var start = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 
 const role = "KarpenterControllerRole-sandbox"
 
-// checkerEnv is a checker with a clock, and words for what it is told.
+// checkerEnv is a checker with a clock, and words for what it gets.
 type checkerEnv struct {
 	*testing.T
 	*invariant.Checker

@@ -32,7 +32,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/config"
 )
 
-// S-129: every action of the policies is needed, and who does not grant it is told which one it is, in the way that
+// S-129: every action of the policies is needed, and a user who does not grant it learns which one it is, in the way that
 // docs/reference/iam.md says. It is not parallel: cases that start a process set the environment.
 func TestS_129_EveryActionIsMissedByName(t *testing.T) {
 	cases := withoutAction()
@@ -216,7 +216,7 @@ func (s *observations) recordStart(settings ...func(*config.AWS)) {
 	s.Error("the controller starts")
 }
 
-// apiServer is a client of an API server that only tells its version.
+// apiServer is a client of an API server that only returns its version.
 func (s *observations) apiServer() discovery.ServerVersionInterface {
 	s.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

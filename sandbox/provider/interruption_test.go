@@ -23,7 +23,7 @@ import (
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
 )
 
-// lines is a logger that keeps what it is told.
+// lines is a logger that keeps its lines.
 type lines struct {
 	mu   sync.Mutex
 	list []string

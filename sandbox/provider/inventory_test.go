@@ -258,7 +258,7 @@ func TestFM_E02_TerminateIsAcceptedAndTheInstanceRunsOn(t *testing.T) {
 	}
 }
 
-// rewriting changes answers on their way.
+// rewriting changes responses on their way.
 type rewriting struct {
 	next   http.RoundTripper
 	change func([]byte) []byte

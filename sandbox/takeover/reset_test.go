@@ -29,7 +29,7 @@ func freshCluster(t *testing.T) *karpenter {
 }
 
 // bareCluster gives a test a cluster without CRDs, release and nodes that were launched, and an account in which nothing was made for
-// one. What the test leaves is told if it fails, and removed by the next one.
+// one. What the test leaves is reported if it fails, and removed by the next one.
 func bareCluster(t *testing.T) *karpenter {
 	t.Helper()
 	ctx := t.Context()

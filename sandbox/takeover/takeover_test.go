@@ -471,7 +471,7 @@ func (c *calls) check(t *testing.T, ended string) {
 	}
 }
 
-// describe tells what there is to know about a test that failed.
+// describe returns what there is to know about a test that failed.
 func describe(t *testing.T) {
 	t.Helper()
 	for _, line := range []string{

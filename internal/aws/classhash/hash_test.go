@@ -130,7 +130,7 @@ func TestClassHashChangesWithEveryStaticFieldAndNoOther(t *testing.T) {
 	}
 }
 
-// What AWS answered does not enter the hash, and without the version there is none.
+// What AWS returned does not enter the hash, and without the version there is none.
 func TestClassHashDependsOnConstantsAlone(t *testing.T) {
 	t.Parallel()
 	c := &awsv1.EC2NodeClass{}

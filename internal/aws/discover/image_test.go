@@ -256,7 +256,7 @@ func TestParametersAreKept(t *testing.T) {
 	ask(theirs, "1.34", 5)
 }
 
-// E13: an error of SSM or EC2 is never an empty or a partial answer.
+// E13: an error of SSM or EC2 is never an empty or a partial response.
 func TestFM_E13_ErrorsAreNoAnswer(t *testing.T) {
 	t.Parallel()
 	f := &fake{ssmError: errThrottled}

@@ -30,7 +30,7 @@ type fake struct {
 	fail      map[string]error // by operation
 	keep      map[string]bool  // TerminateInstances leaves them as they are
 	protected map[string]bool  // TerminateInstances refuses the whole call
-	pages     int              // list answers come in so many pages; the last fails if failPage is set
+	pages     int              // list responses come in so many pages; the last fails if failPage is set
 	failPage  error
 	calls     []string
 }

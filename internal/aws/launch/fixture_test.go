@@ -178,7 +178,7 @@ func newFixture(tb testing.TB, types ...catalog.InstanceType) *fixture {
 
 func fault(code, text string) error { return &smithy.GenericAPIError{Code: code, Message: text} }
 
-// serve answers a fleet: the first overrides that refuse lets pass give the instances, the others errors.
+// serve responds to a request for a fleet: the first overrides that refuse lets pass give the instances, the others errors.
 func (l *fixture) serve(in *ec2.CreateFleetInput, refuse func(kind, zone string) string) *ec2.CreateFleetOutput {
 	out := &ec2.CreateFleetOutput{}
 	left := int(*in.TargetCapacitySpecification.TotalTargetCapacity)

@@ -13,7 +13,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 )
 
-// S-101: at the default level a search of the log for "instance type" finds what EC2 cannot deliver, in one line per answer,
+// S-101: at the default level a search of the log for "instance type" finds what EC2 cannot deliver, in one line per response,
 // however many offerings that names.
 func TestTrust_B09_UnavailableTypesAreLoggedAtTheDefaultLevel(t *testing.T) {
 	t.Parallel()

@@ -37,20 +37,20 @@ func (d *decision) images() {
 		d.setFalse(name, UnsupportedAlias, why)
 		return
 	}
-	answer := d.facts.Images
+	result := d.facts.Images
 	switch {
 	case d.facts.Kubernetes == "":
 		d.recordError(name, AMIsResolutionFailed, errVersionUnknown)
 		d.requeueAfter(notFoundAgain)
-	case answer.Err != nil:
-		d.recordError(name, AMIsResolutionFailed, answer.Err)
+	case result.Err != nil:
+		d.recordError(name, AMIsResolutionFailed, result.Err)
 		d.requeueAfter(notFoundAgain)
-	case len(answer.Value) == 0:
+	case len(result.Value) == 0:
 		d.step.Status.AMIs = nil
 		d.setFalse(name, AMINotFound, noImage(d.class, d.facts.Kubernetes))
 		d.requeueAfter(notFoundAgain)
 	default:
-		d.step.Status.AMIs = answer.Value
+		d.step.Status.AMIs = result.Value
 		d.setTrue(name)
 		d.requeueAfter(imagesAgain)
 	}
@@ -78,14 +78,14 @@ func (d *decision) reservations() {
 
 func (d *decision) placementGroup() {
 	const name = awsv1.ConditionPlacementGroupReady
-	answer := d.facts.PlacementGroup
+	result := d.facts.PlacementGroup
 	switch {
 	case d.class.Spec.PlacementGroupSelector == nil:
 		d.setTrue(name)
-	case answer.Err != nil:
-		d.step.Err = errors.Join(d.step.Err, answer.Err)
-		d.setFalse(name, PlacementGroupResolutionFailed, stableError(answer.Err))
-	case answer.Value == nil:
+	case result.Err != nil:
+		d.step.Err = errors.Join(d.step.Err, result.Err)
+		d.setFalse(name, PlacementGroupResolutionFailed, stableError(result.Err))
+	case result.Value == nil:
 		d.setFalse(name, PlacementGroupNotFound, "no placement group in state available is "+placementText(d.class.Spec.PlacementGroupSelector)+"; create it, or correct spec.placementGroupSelector")
 		d.requeueAfter(notFoundAgain)
 	default:
@@ -96,18 +96,18 @@ func (d *decision) placementGroup() {
 func (d *decision) subnets() {
 	const name = awsv1.ConditionSubnetsReady
 	d.requeueAfter(subnetsAgain)
-	answer := d.facts.Subnets
+	result := d.facts.Subnets
 	switch {
-	case answer.Err != nil:
-		d.recordError(name, SubnetsResolutionFailed, answer.Err)
+	case result.Err != nil:
+		d.recordError(name, SubnetsResolutionFailed, result.Err)
 		return
-	case len(answer.Value) == 0:
+	case len(result.Value) == 0:
 		d.step.Status.Subnets = nil
 		d.setFalse(name, SubnetsNotFound, noSubnet(d.class))
 		return
 	}
-	d.step.Status.Subnets = make([]awsv1.Subnet, 0, len(answer.Value))
-	for _, s := range answer.Value {
+	d.step.Status.Subnets = make([]awsv1.Subnet, 0, len(result.Value))
+	for _, s := range result.Value {
 		d.step.Status.Subnets = append(d.step.Status.Subnets, awsv1.Subnet{ID: s.ID, Zone: s.Zone, ZoneID: s.ZoneID})
 	}
 	d.setTrue(name)
@@ -115,17 +115,17 @@ func (d *decision) subnets() {
 
 func (d *decision) securityGroups() {
 	const name = awsv1.ConditionSecurityGroupsReady
-	answer := d.facts.SecurityGroups
+	result := d.facts.SecurityGroups
 	switch {
-	case answer.Err != nil:
-		d.recordError(name, SecurityGroupsResolutionFailed, answer.Err)
+	case result.Err != nil:
+		d.recordError(name, SecurityGroupsResolutionFailed, result.Err)
 		d.requeueAfter(notFoundAgain)
-	case len(answer.Value) == 0:
+	case len(result.Value) == 0:
 		d.step.Status.SecurityGroups = nil
 		d.setFalse(name, SecurityGroupsNotFound, noSecurityGroup(d.class))
 		d.requeueAfter(notFoundAgain)
 	default:
-		d.step.Status.SecurityGroups = answer.Value
+		d.step.Status.SecurityGroups = result.Value
 		d.setTrue(name)
 		d.requeueAfter(groupsAgain)
 	}
@@ -135,15 +135,15 @@ func (d *decision) securityGroups() {
 // there is no result yet. Here Dovetail shows more than Karpenter, which only logs.
 func (d *decision) instanceProfile() {
 	const name = awsv1.ConditionInstanceProfileReady
-	answer := d.facts.Profile
-	if answer.Err == nil {
-		d.step.Status.InstanceProfile = answer.Value
+	result := d.facts.Profile
+	if result.Err == nil {
+		d.step.Status.InstanceProfile = result.Value
 		d.setTrue(name)
 		return
 	}
-	reason, message := profile.InstanceProfileResolutionFailed, stableError(answer.Err)
+	reason, message := profile.InstanceProfileResolutionFailed, stableError(result.Err)
 	var kind cloud.Kind
-	if e, ok := errors.AsType[*cloud.Error](answer.Err); ok {
+	if e, ok := errors.AsType[*cloud.Error](result.Err); ok {
 		kind = e.Kind
 		if e.Reason != "" {
 			reason = e.Reason
@@ -154,9 +154,9 @@ func (d *decision) instanceProfile() {
 	}
 	final := kind == cloud.Invalid || kind == cloud.Denied && d.conditionStatus(name) != metav1.ConditionTrue
 	if !final {
-		d.recordError(name, reason, answer.Err)
+		d.recordError(name, reason, result.Err)
 		return
 	}
-	d.step.Err = errors.Join(d.step.Err, answer.Err)
+	d.step.Err = errors.Join(d.step.Err, result.Err)
 	d.setFalse(name, reason, message)
 }

@@ -63,11 +63,11 @@ func (d *decision) validation(refusals []reason.Reason) {
 
 // clusterCIDR checks what nodes of some families need to know of the cluster.
 func (d *decision) clusterCIDR() bool {
-	answer, family := d.facts.ServiceCIDR, ami.Of(d.class.Family())
-	if !family.NeedsServiceCIDR || answer.Err == nil && answer.Value != "" {
+	result, family := d.facts.ServiceCIDR, ami.Of(d.class.Family())
+	if !family.NeedsServiceCIDR || result.Err == nil && result.Value != "" {
 		return true
 	}
-	err := answer.Err
+	err := result.Err
 	if err == nil {
 		err = errors.New("the cluster has no service CIDR")
 	}

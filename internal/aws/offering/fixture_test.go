@@ -72,7 +72,7 @@ func allTypes(tb testing.TB) []ec2types.InstanceTypeInfo {
 	return infos
 }
 
-// fakeEC2 answers in pages of fifty, whatever size is requested.
+// fakeEC2 responds in pages of fifty, whatever size is requested.
 type fakeEC2 struct {
 	infos   []ec2types.InstanceTypeInfo
 	offered map[string][]string // by zone; nil: all types in all zones of the fixture

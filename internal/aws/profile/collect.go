@@ -47,14 +47,14 @@ func (p *Profiles) removeLegacy(ctx context.Context, class string) error {
 	if len(name) > maxName {
 		return nil
 	}
-	answer, err := p.o.IAM.GetInstanceProfile(ctx, &iam.GetInstanceProfileInput{InstanceProfileName: &name})
+	response, err := p.o.IAM.GetInstanceProfile(ctx, &iam.GetInstanceProfileInput{InstanceProfileName: &name})
 	switch {
 	case awserr.NotFound(err):
 		return nil
 	case err != nil:
 		return callError("get instance profile "+name, err)
 	}
-	return p.delete(ctx, name, roleOf(answer.InstanceProfile))
+	return p.delete(ctx, name, roleOf(response.InstanceProfile))
 }
 
 // Collect deletes the profiles of this cluster that no class and no claim uses. It is the work of

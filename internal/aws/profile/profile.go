@@ -144,14 +144,14 @@ func RoleIsProfile(class *awsv1.EC2NodeClass) bool {
 func (p *Profiles) profileHasRole(ctx context.Context, name, role string) (bool, error) {
 	have, known := loadFact(p, p.known, name)
 	if !known {
-		answer, err := p.o.IAM.GetInstanceProfile(ctx, &iam.GetInstanceProfileInput{InstanceProfileName: &name})
+		response, err := p.o.IAM.GetInstanceProfile(ctx, &iam.GetInstanceProfileInput{InstanceProfileName: &name})
 		switch {
 		case awserr.NotFound(err):
 			return false, nil
 		case err != nil:
 			return false, callError("get instance profile "+name, err)
 		}
-		have = roleOf(answer.InstanceProfile)
+		have = roleOf(response.InstanceProfile)
 		storeFact(p, p.known, name, have, knownFor)
 	}
 	return have == role || name == role && !p.o.Strict, nil

@@ -91,14 +91,14 @@ func (s *Shifts) refresh(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("find the ARN of the cluster: %w", err)
 	}
-	answer, err := s.o.API.GetManagedResource(ctx, &arczonalshift.GetManagedResourceInput{ResourceIdentifier: &arn})
+	response, err := s.o.API.GetManagedResource(ctx, &arczonalshift.GetManagedResourceInput{ResourceIdentifier: &arn})
 	if _, none := errors.AsType[*arctypes.ResourceNotFoundException](err); none {
-		answer, err = &arczonalshift.GetManagedResourceOutput{}, nil // the cluster is not enrolled
+		response, err = &arczonalshift.GetManagedResourceOutput{}, nil // the cluster is not enrolled
 	}
 	if err != nil {
 		return fmt.Errorf("get zonal shifts of %s: %w", arn, err)
 	}
-	ends := shifts(answer)
+	ends := shifts(response)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ends = ends
@@ -107,19 +107,19 @@ func (s *Shifts) refresh(ctx context.Context) error {
 
 // shifts returns the zones that are shifted away by a response, and until when. Shifts that AWS starts itself have no
 // end.
-func shifts(answer *arczonalshift.GetManagedResourceOutput) map[string]time.Time {
+func shifts(response *arczonalshift.GetManagedResourceOutput) map[string]time.Time {
 	ends := map[string]time.Time{}
 	later := func(zone string, end time.Time) {
 		if have, found := ends[zone]; !found || !have.IsZero() && (end.IsZero() || end.After(have)) {
 			ends[zone] = end
 		}
 	}
-	for _, shift := range answer.ZonalShifts {
+	for _, shift := range response.ZonalShifts {
 		if shift.AppliedStatus == arctypes.AppliedStatusApplied && shift.AwayFrom != nil && shift.ExpiryTime != nil {
 			later(*shift.AwayFrom, *shift.ExpiryTime)
 		}
 	}
-	for _, shift := range answer.Autoshifts {
+	for _, shift := range response.Autoshifts {
 		if shift.AppliedStatus == arctypes.AutoshiftAppliedStatusApplied && shift.AwayFrom != nil {
 			later(*shift.AwayFrom, time.Time{})
 		}

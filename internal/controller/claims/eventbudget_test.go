@@ -26,7 +26,7 @@ func (s *tally) Eventf(_, _ runtime.Object, _, reason, _, _ string, _ ...any) {
 	s.reasons = append(s.reasons, reason)
 }
 
-// within holds what was told since the last time against its budget.
+// within holds the events emitted since the last time against its budget.
 func (s *tally) within(t *testing.T, what string, most int) {
 	t.Helper()
 	if len(s.reasons) > most {
@@ -110,7 +110,7 @@ func setMark(list []metav1.Condition, m drain.Mark) []metav1.Condition {
 	return append(list, metav1.Condition{Type: m.Type, Status: m.Status, Reason: m.Reason, Message: m.Message})
 }
 
-// A pod that waits for a node that was ordered is told so, and not with every plan.
+// A pod that waits for a node that was ordered gets an event, and not with every plan.
 func TestTrust_B06_EventsOfAPodHaveABudget(t *testing.T) {
 	t.Parallel()
 	now := claimBorn
@@ -120,7 +120,7 @@ func TestTrust_B06_EventsOfAPodHaveABudget(t *testing.T) {
 	for i := range 360 {
 		place := "nodeclaim/a"
 		if i%2 == 1 {
-			place = "node/b" // plans that change their mind are no reason to tell more
+			place = "node/b" // plans that change their mind are no reason for more events
 		}
 		events.Emit(pod, event.Event{Reason: event.Nominated, Text: "Pod should schedule on: " + place})
 		now = now.Add(10 * time.Second)

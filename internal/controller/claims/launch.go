@@ -60,8 +60,8 @@ func (r *Claims) Close() { r.launches.closeAndWait() }
 
 // launchInstance calls the cloud and caches the result.
 func (r *Claims) launchInstance(ctx context.Context, claim *karpv1.NodeClaim) {
-	asked := r.Now()
+	requested := r.Now()
 	r.Remover.InitSeries(claim, lifecycle.RemovedLaunchTimeout)
 	instance, err := r.Provider.Launch(ctx, claim)
-	r.launches.recordOutcome(claim.UID, instance, err, asked, r.Now())
+	r.launches.recordOutcome(claim.UID, instance, err, requested, r.Now())
 }

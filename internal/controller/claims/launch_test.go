@@ -30,7 +30,7 @@ func (c *slowCloud) Launch(context.Context, *karpv1.NodeClaim) (cloud.Instance, 
 	return cloud.Instance{ID: claimInstance, Type: "m5.large", Zone: "a", CapacityType: "spot"}, nil
 }
 
-// newSlowWorld is one in which claims are woken when the cloud has answered.
+// newSlowWorld is one in which claims are woken when the cloud has responded.
 func newSlowWorld(t *testing.T) (w *claimWorld, shop *slowCloud, woken chan string) {
 	t.Helper()
 	w, shop, woken = newClaimWorld(t, newClaim()), &slowCloud{began: make(chan struct{}, 10), answer: make(chan error)}, make(chan string, 10)

@@ -79,13 +79,13 @@ func (l *launchCache) firstAttemptAt(uid types.UID) time.Time {
 }
 
 // recordOutcome caches the result of a launch that began at a time.
-func (l *launchCache) recordOutcome(uid types.UID, instance cloud.Instance, err error, asked, now time.Time) {
+func (l *launchCache) recordOutcome(uid types.UID, instance cloud.Instance, err error, requested, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.known == nil {
 		l.known = map[types.UID]lifecycle.LaunchResult{}
 	}
-	l.known[uid] = l.known[uid].Next(lifecycle.Outcome{Instance: instance, Err: err}, asked, now)
+	l.known[uid] = l.known[uid].Next(lifecycle.Outcome{Instance: instance, Err: err}, requested, now)
 	l.dropExpired(now)
 }
 

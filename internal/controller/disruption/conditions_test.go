@@ -39,7 +39,7 @@ func (d *driftless) Types(context.Context, *karpv1.NodePool) ([]catalog.Instance
 	return nil, errors.New("not now")
 }
 
-// unheard drops what it is told.
+// unheard drops what it gets.
 type unheard struct{ *controllertest.Transcript }
 
 func (unheard) Flips(client.Object, []condition.Flip) {}

@@ -30,7 +30,7 @@ func consolidating(v disrupt.View) disrupt.Method {
 }
 
 // Trust C04, disruption 13 and 14: planning for all nodes together has a minute, a few nodes at a time have three. What
-// runs out of time is counted and told, and pools that there was no time for go first until a search ends in time.
+// runs out of time is counted and reported, and pools that there was no time for go first until a search ends in time.
 func TestTrust_C04_TheDeadlinesOfConsolidation(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, interceptor.Funcs{})

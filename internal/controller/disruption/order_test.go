@@ -44,7 +44,7 @@ func keys(names ...string) (out []cluster.PodKey) {
 	return out
 }
 
-// Events of pods are limited in number. Who is told first is told at all, so it is not for a map to say.
+// Events of pods are limited in number. The first pods get one, so their order is not that of a map.
 func TestEventsOnPodsAboutReplacementsAreInOrder(t *testing.T) {
 	t.Parallel()
 	want := []string{"a/3", "b/1", "b/2", "c/0"}
@@ -63,7 +63,7 @@ func TestEventsOnPodsAboutReplacementsAreInOrder(t *testing.T) {
 	}
 }
 
-// What several writes failed with is told in one order.
+// What several writes failed with is reported in one order.
 func TestErrorsOfCleaningUpAreInOrder(t *testing.T) {
 	t.Parallel()
 	w := &worker{holder: holder{objects: objects{client: deadEnd{}, reader: deadEnd{}}}, queue: newCommandQueue(0), now: time.Now}

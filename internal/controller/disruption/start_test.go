@@ -176,7 +176,7 @@ func TestLimitsHoldForReplacements(t *testing.T) {
 	}
 }
 
-// Disruption 17, 5 and 6: pods that are to move to nodes that exist are told so, those nodes are spoken
+// Disruption 17, 5 and 6: pods that are to move to nodes that exist get an event, those nodes are spoken
 // for, and the provisioner launches nothing for them.
 func TestMovesToNodesThatExist(t *testing.T) {
 	t.Parallel()

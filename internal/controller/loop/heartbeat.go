@@ -37,9 +37,9 @@ type beatingTransport struct{ next http.RoundTripper }
 
 // RoundTrip sends a request.
 func (a beatingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	answer, err := a.next.RoundTrip(r)
+	response, err := a.next.RoundTrip(r)
 	if err == nil {
 		RecordProgress(r.Context())
 	}
-	return answer, err
+	return response, err
 }

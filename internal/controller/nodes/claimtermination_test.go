@@ -151,7 +151,7 @@ func TestLC20_TheDeadlineIsWrittenOnce(t *testing.T) {
 	}
 }
 
-// LC-16..19: what is counted for an interruption, which is told the node alone.
+// LC-16..19: what is counted for an interruption, whose event is on the node alone.
 func TestPodsToMove(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, interceptor.Funcs{}, endPod("a"), endPod("done", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }))

@@ -27,7 +27,7 @@ func impossible() *policyv1.PodDisruptionBudget {
 	}
 }
 
-// drainNotes keeps what the journal is told.
+// drainNotes keeps what is written to the journal.
 type drainNotes struct{ waits [][]drain.Wait }
 
 func (d *drainNotes) Draining(_, _ string, waits []drain.Wait, _ time.Time) {
@@ -111,7 +111,7 @@ func TestDrainsForget(t *testing.T) {
 	}
 }
 
-// The owner of a budget that can never allow an eviction is told on the budget, if it holds a node of ours.
+// The owner of a budget that can never allow an eviction gets an event on the budget, if it holds a node of ours.
 func TestImpossibleBudgets(t *testing.T) {
 	t.Parallel()
 	elsewhere := func(p *corev1.Pod) { p.Spec.NodeName = "other" }

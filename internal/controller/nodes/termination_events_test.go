@@ -45,7 +45,7 @@ func (w *world) wait(d time.Duration, also ...func()) {
 	}
 }
 
-// said checks that one cause is told everywhere: in a condition, in events, in the metric and the journal.
+// said checks that one cause is reported everywhere: in a condition, in events, in the metric and the journal.
 func (w *world) said(notes *drainNotes, kind, cause, want string, on ...string) {
 	w.t.Helper()
 	claim := &karpv1.NodeClaim{}
@@ -217,7 +217,7 @@ func TestG13_AnInstanceThatStaysSaysWhy(t *testing.T) {
 	}
 }
 
-// gaps counts how often the journal was told that nothing is waited for.
+// gaps counts how often the journal recorded that nothing is waited for.
 func gaps(notes *drainNotes) (empty int) {
 	for _, waits := range notes.waits {
 		if len(waits) == 0 {

@@ -46,7 +46,7 @@ type world struct {
 	reads error            // overlays cannot be read
 	now   time.Time
 	table resources.Table
-	rearm int // how often consolidation was told to look again
+	rearm int // how often consolidation was triggered again
 	plans int // how often a plan was requested
 	said  []string
 	log   logr.Logger

@@ -242,7 +242,7 @@ func TestTrust_C01_APoolShowsWhatItsClassRefuses(t *testing.T) {
 	}
 }
 
-// restedPools notes what the launch back-off is told.
+// restedPools records the calls to the launch back-off.
 type restedPools []string
 
 func (r *restedPools) RecordUnhealthy(pool string, _ time.Time) { *r = append(*r, "unhealthy "+pool) }

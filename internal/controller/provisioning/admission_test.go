@@ -85,7 +85,7 @@ func TestFM_A13_AlteredClaims(t *testing.T) {
 	}
 }
 
-// RH-02, RH-03: a pool whose nodes do not register rests, and pods are told so; among pools of equal weight it comes last.
+// RH-02, RH-03: a pool whose nodes do not register is backed off, and events of pods say so; among pools of equal weight it comes last.
 func TestRH_02_UnhealthyPoolsRest(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

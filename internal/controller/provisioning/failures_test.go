@@ -55,7 +55,7 @@ func (l *lab) join(claim *karpv1.NodeClaim, cpu string) *corev1.Node {
 }
 
 // FM I01: the scheduler does not take the node that was made for a pod. No other is launched, however long
-// that lasts; after three nomination periods the pod is told; once it is gone nothing keeps the node.
+// that lasts; after three nomination periods the pod gets an event; once it is gone nothing keeps the node.
 func TestFM_I01_SchedulerRejectsTheNode(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestFM_I01_PodsThatCome(t *testing.T) {
 	})
 }
 
-// FM I03: what is wrong with the volumes of a pod is told to that pod; no node is launched for it, and the
+// FM I03: what is wrong with the volumes of a pod is reported on that pod; no node is launched for it, and the
 // others are planned for.
 func TestFM_I03_BrokenVolumes(t *testing.T) {
 	t.Parallel()

@@ -20,7 +20,7 @@ func slowly(l *lab, step time.Duration) {
 	l.Now = func() time.Time { at = at.Add(step); return at }
 }
 
-// FM I13: a plan that takes too long is used as far as it came; the log and the gauge tell of the rest, and
+// FM I13: a plan that takes too long is used as far as it came; the log and the gauge show the rest, and
 // everybody has a turn, although those who have no place are always looked at first.
 func TestFM_I13_PlansThatAreCutOff(t *testing.T) {
 	t.Parallel()

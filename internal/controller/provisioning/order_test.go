@@ -38,7 +38,7 @@ func keys(names ...string) (out []cluster.PodKey) {
 	return out
 }
 
-// Events of pods are limited in number. Who is told first is told at all, so it is not for a map to say.
+// Events of pods are limited in number. The first pods get one, so their order is not that of a map.
 func TestEventsOnUnboundPodsAreInOrder(t *testing.T) {
 	t.Parallel()
 	want := []string{"a/3", "b/1", "b/2", "c/0"}

@@ -254,8 +254,8 @@ func (p *Provisioner) planWithin(ctx context.Context, view store.View) (solve.Pl
 	p.LaunchBackoff.ClosePools(view.Snapshot.Pools, p.Now())
 	round := p.state.Begin(provision.Request{View: view.Snapshot, Pods: view.Pods, Virtual: view.Virtual, PlannedNodes: view.PlannedNodes, Policy: p.Policy})
 	for {
-		answer := p.solve(ctx, view, round.Problem())
-		if plan, done := round.Take(answer, p.Now()); done {
+		result := p.solve(ctx, view, round.Problem())
+		if plan, done := round.Take(result, p.Now()); done {
 			return plan, round
 		}
 	}
@@ -293,14 +293,14 @@ func (p *Provisioner) solve(ctx context.Context, view store.View, problem solve.
 		loop.RecordProgress(ctx)
 		return false
 	}
-	answer := check.Sound(problem, func(q solve.Problem) (solve.Problem, solve.Plan) {
+	result := check.Sound(problem, func(q solve.Problem) (solve.Problem, solve.Plan) {
 		return solve.PlanAwaitingReplacement(q, view.AwaitingReplacement, stop)
 	}, p.planChecker())
-	for _, found := range answer.Rejected {
+	for _, found := range result.Rejected {
 		p.Metrics.SchedulerRejectedPlans.WithLabelValues(provisioner, string(found[0].Code)).Inc()
 		log.FromContext(ctx).Error(errors.New(found[0].String()), "refusing a plan that breaks a rule; it is made again without the pods that are to blame", "violations", len(found))
 	}
-	return answer
+	return result
 }
 
 // planChecker returns the function that checks plans.

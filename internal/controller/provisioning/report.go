@@ -173,8 +173,8 @@ func zoneOf(s *cluster.Shape) string {
 	zones := map[string]bool{}
 	open := false
 	for _, required := range s.Required {
-		r, asked := required[corev1.LabelTopologyZone]
-		if !asked || r.Not {
+		r, requested := required[corev1.LabelTopologyZone]
+		if !requested || r.Not {
 			open = true
 			continue
 		}
@@ -183,8 +183,8 @@ func zoneOf(s *cluster.Shape) string {
 		}
 	}
 	for _, place := range s.Zones {
-		r, asked := place[corev1.LabelTopologyZone]
-		if !asked || r.Not {
+		r, requested := place[corev1.LabelTopologyZone]
+		if !requested || r.Not {
 			continue
 		}
 		open = false

@@ -92,7 +92,7 @@ took_seconds_later_sum 7
 	}
 }
 
-// A claim costs what its offering costs once it has one, and goes once it is told to.
+// A claim costs what its offering costs once it has one, and goes once it is marked.
 func TestFleetOf(t *testing.T) {
 	t.Parallel()
 	claim := func(name string, change func(object map[string]any)) unstructured.Unstructured {

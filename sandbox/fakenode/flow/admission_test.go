@@ -80,7 +80,7 @@ func TestAdmission(t *testing.T) {
 	pod(t, ns, "fifth", "ready in the place of the first", ready)
 }
 
-// M16: a pod is resized in place, and told when the node has no room for it.
+// M16: a pod is resized in place, and its condition says when the node has no room for it.
 func TestResize(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t, "resize")
