@@ -81,7 +81,7 @@ func TestGenericMetrics(t *testing.T) {
 	}
 }
 
-// answer is an API server that breaks the connection for one path.
+// response is an API server that breaks the connection for one path.
 type response struct{}
 
 func (response) RoundTrip(req *http.Request) (*http.Response, error) {

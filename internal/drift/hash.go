@@ -22,7 +22,7 @@ import (
 const PoolHashVersion = "dovetail-1"
 
 // Hash is a digest of the static fields of an object: as a whole, which decides whether a node has
-// drifted, and field by field, which only tells what changed.
+// drifted, and field by field, which only shows what changed.
 type Hash struct {
 	Sum    string
 	Fields string // "role:1f2e3d4c,tags:0a1b2c3d", by name, without those that are not set

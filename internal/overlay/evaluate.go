@@ -82,7 +82,7 @@ func Evaluate(objects []v1alpha1.NodeOverlay, pools []Pool, table resources.Tabl
 	return set, verdicts
 }
 
-// distinct leaves out pools that overlays cannot tell from others before them.
+// distinct leaves out pools that overlays cannot distinguish from others before them.
 func (s *Set) distinct(pools []Pool) []Pool {
 	type key struct {
 		list  *catalog.InstanceType
@@ -236,7 +236,7 @@ func (c *claims) conflict(p *claimedPool, found *match, o *Overlay) (message str
 	return message
 }
 
-// Scope identifies what the overlays can tell of a pool: pools with the same list of types and the same scope have
+// Scope identifies what the overlays can see of a pool: pools with the same list of types and the same scope have
 // the same result of Apply.
 func (s *Set) Scope(pool string, template map[string]string) string {
 	labels := PoolLabels(pool, template, s.words)

@@ -37,7 +37,7 @@ type StaticStep struct {
 	Confirm bool                // nothing yet: read the claims from the API server and decide again
 	Create  int                 // claims to be made from the template
 	Delete  []*karpv1.NodeClaim // in the order in which they go
-	Order   string              // tells these claims from those of other decisions
+	Order   string              // distinguishes these claims from those of other decisions
 	AtLimit bool                // limits.nodes keeps it from growing
 	Paused  bool                // it lacks claims, and launches are backed off
 	After   time.Duration       // look again
@@ -74,7 +74,7 @@ func confirmedStep(f *StaticFacts, step StaticStep) StaticStep {
 	return step
 }
 
-// fingerprint tells one set of claims from another.
+// fingerprint distinguishes one set of claims from another.
 func fingerprint(claims []*karpv1.NodeClaim) string {
 	names := make([]string, 0, len(claims))
 	for _, c := range claims {

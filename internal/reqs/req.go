@@ -102,7 +102,7 @@ func (r Req) Overlaps(other Req) bool {
 		return !r.Bounds.tighten(other.Bounds).Contradictory()
 	}
 	if r.Not || !other.Not && len(other.Values) < len(r.Values) {
-		r, other = other, r // the shorter list is walked: one name against hundreds is asked often
+		r, other = other, r // the shorter list is walked: one name against hundreds is a frequent case
 	}
 	return slices.ContainsFunc(r.Values, other.Has)
 }

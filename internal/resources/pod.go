@@ -87,7 +87,7 @@ func PodNames(pods ...*corev1.Pod) []corev1.ResourceName {
 }
 
 // containerRequests puts the request of one container into a vector of zeros: what the spec requests, or
-// while a resize runs the largest of asked, actuated and allocated. What an infeasible resize requests
+// while a resize runs the largest of requested, actuated and allocated. What an infeasible resize requests
 // is never granted.
 func (t Table) containerRequests(v *Vec, pod *corev1.Pod, container *corev1.Container) {
 	actuated, allocated, found := statusRequests(containerStatus(pod, container.Name))

@@ -35,7 +35,7 @@ type Command struct {
 }
 
 // New returns an empty world. More commands than those of Commands may be given, for what a package
-// asks of a cluster beyond planning.
+// reads of a cluster beyond planning.
 func New(more ...Command) *World {
 	w := &World{commands: slices.Concat(Commands(), more)}
 	w.clear()

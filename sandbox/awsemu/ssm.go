@@ -182,7 +182,7 @@ func (e *Emulator) getParametersByPath(c *call) (any, error) {
 	return out, nil
 }
 
-// parametersControl shows the parameters, and sets or (null) removes those it is told.
+// parametersControl shows the parameters, and sets or (null) removes those in the body.
 func (e *Emulator) parametersControl() control {
 	return control{
 		http.MethodGet: func(*controlRequest) (any, error) { return marshalLocked(e.ssmState().Parameters) },

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// heapOwners tell by the functions of a stack who allocated. The first one that matches counts: the code of
+// heapOwners decide by the functions of a stack who allocated. The first one that matches counts: the code of
 // a part is below or above what it shares with others, such as client-go.
 func heapOwners() []struct{ part, prefix string } {
 	const ours = "github.com/dovetail-sh/dovetail/sandbox/"

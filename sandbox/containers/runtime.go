@@ -131,7 +131,7 @@ type Process struct {
 // Done is closed when it has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// ExitCode is how it ended. Ask after Done.
+// ExitCode is how it ended. Read it after Done.
 func (p *Process) ExitCode() int32 { return p.code }
 
 // Stop ends it: as SIGTERM does, or at once.

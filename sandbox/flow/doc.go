@@ -31,7 +31,7 @@ package flow
 //     generation never does; the rest is inside the controller. Unit tests.
 //   - LC-09: the emulated EC2 knows the partition of an instance from the start, so that no hook is ever pending.
 //   - LC-38: emulated instances send a message when they end, as those of EC2 do, and the claim goes by that. The
-//     round that finds what no message told of comes every two minutes; unit tests have it.
+//     round that finds what no message reported comes every two minutes; unit tests have it.
 //   - S-016, S-017, S-018, S-020: times that EC2 and real machines take; here these are emulated. What the
 //     controller adds is measured by make bench-controller, and TestS_019_Timeline bounds the whole.
 //   - S-026: EC2 gives notice of two minutes. The flows give 15 to 90 seconds, which is harder.

@@ -11,7 +11,7 @@ import (
 
 // checkRelaunch is G11 for the write that costs most: a launch that is requested again, after a crash or an
 // response that got lost, has the end state of the first. A claim keeps the instance it has. That the account
-// has no second one for it, checkTwins tells. Other writes are patches and deletions, whose repetition
+// has no second one for it, checkTwins checks. Other writes are patches and deletions, whose repetition
 // changes nothing by their nature; that they do not go on forever is G12.
 func (c *Checker) checkRelaunch(at time.Time, before, now *claim) {
 	if before == nil || before.Status.ProviderID == "" || before.Status.ProviderID == now.Status.ProviderID {

@@ -69,7 +69,7 @@ func (l *repairLog) logPolicyChanges(ctx context.Context, v disrupt.View) {
 	l.known = now
 }
 
-// matchKey tells one list of matches from another, whatever the order of the conditions.
+// matchKey distinguishes one list of matches from another, whatever the order of the conditions.
 func matchKey(list []disrupt.Match) string {
 	lines := make([]string, 0, len(list))
 	for _, m := range list {

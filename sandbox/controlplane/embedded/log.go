@@ -39,7 +39,7 @@ func (o *folders) Write(line []byte) (int, error) {
 }
 
 // add sends the log of all components to a folder too. Some components end the process when they cannot work:
-// while one is being stopped only their goroutine ends, else the user is told where to read on.
+// while one is being stopped only their goroutine ends, else a message says where to read on.
 func (o *folders) add(f *folder) error {
 	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(flags)

@@ -65,7 +65,7 @@ func (cp *plane) launchScheduler(ctx context.Context, scale bool) error {
 	return nil
 }
 
-// broadcaster tells that kube-scheduler starts to record events: the first thing it does once its names are
+// broadcaster signals that kube-scheduler starts to record events: the first thing it does once its names are
 // registered, in a goroutine of its own.
 type broadcaster struct {
 	events.EventBroadcasterAdapter
