@@ -24,11 +24,11 @@ func TestConsolidationsObeyEveryRule(t *testing.T) {
 		q := questions(some()).Draw(t, "question")
 		answer := solve.Consolidate(q, never)
 		if found := check.Consolidation(q, answer); len(found) > 0 {
-			t.Fatalf("%v\nanswer %s\nquestion %s", found, show(answer), show(q))
+			t.Fatalf("%v\nanswer %s\nquestion %s", found, describe(answer), describe(q))
 		}
 		stopped := solve.Consolidate(q, at1st)
 		if found := check.Consolidation(q, stopped); len(found) > 0 {
-			t.Fatalf("stopped: %v\nanswer %s\nquestion %s", found, show(stopped), show(q))
+			t.Fatalf("stopped: %v\nanswer %s\nquestion %s", found, describe(stopped), describe(q))
 		}
 	})
 }
@@ -44,7 +44,7 @@ func TestConsolidationIsTheSameAnyWay(t *testing.T) {
 		slices.Reverse(other.Candidates)
 		other.Policy.Workers = 8
 		if diff := cmp.Diff(answer, solve.Consolidate(other, never), cmpopts.EquateEmpty()); diff != "" {
-			t.Fatalf("another order and eight workers (-first +second):\n%s\nquestion %s", diff, show(q))
+			t.Fatalf("another order and eight workers (-first +second):\n%s\nquestion %s", diff, describe(q))
 		}
 	})
 }
@@ -59,7 +59,7 @@ func TestConsolidationEnds(t *testing.T) {
 		for round := range rounds {
 			answer := solve.Consolidate(q, never)
 			if found := check.Consolidation(q, answer); len(found) > 0 {
-				t.Fatalf("round %d: %v\nanswer %s\nquestion %s", round, found, show(answer), show(q))
+				t.Fatalf("round %d: %v\nanswer %s\nquestion %s", round, found, describe(answer), describe(q))
 			}
 			if len(answer.Moves) == 0 {
 				return
@@ -67,11 +67,11 @@ func TestConsolidationEnds(t *testing.T) {
 			q = applied(q, answer, round)
 			after := priceOf(q.View)
 			if after >= before {
-				t.Fatalf("round %d: costs %v, before %v\nanswer %s", round, after, before, show(answer))
+				t.Fatalf("round %d: costs %v, before %v\nanswer %s", round, after, before, describe(answer))
 			}
 			before = after
 		}
-		t.Fatalf("still moving after %d rounds\nquestion %s", rounds, show(q))
+		t.Fatalf("still moving after %d rounds\nquestion %s", rounds, describe(q))
 	})
 }
 

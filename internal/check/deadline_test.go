@@ -36,11 +36,11 @@ func TestTrust_C04_WhatACutSearchFoundIsValid(t *testing.T) {
 		cut, _ := after(rapid.Int64Range(0, asked.Load()).Draw(t, "polls"))
 		answer := solve.Consolidate(q, cut)
 		if found := check.Consolidation(q, answer); len(found) > 0 {
-			t.Fatalf("%v\nanswer %s\nquestion %s", found, show(answer), show(q))
+			t.Fatalf("%v\nanswer %s\nquestion %s", found, describe(answer), describe(q))
 		}
 		for _, k := range answer.Kept {
 			if k.Why.Code == reason.PodsStranded && stays[k.Node] == reason.NothingCheaper {
-				t.Fatalf("%s: %s; with more time: %s\nquestion %s", k.Node, k.Why.Text(), stays[k.Node], show(q))
+				t.Fatalf("%s: %s; with more time: %s\nquestion %s", k.Node, k.Why.Text(), stays[k.Node], describe(q))
 			}
 		}
 	})
@@ -71,7 +71,7 @@ func TestTrust_C04_MovesAreJudgedAgain(t *testing.T) {
 		count, asked := after(1 << 40)
 		got, upTo := check.FilterMoves(q, moves, count)
 		if fmt.Sprint(slices.Sorted(maps.Keys(got))) != fmt.Sprint(slices.Sorted(maps.Keys(want))) || upTo != len(moves) {
-			t.Fatalf("bad are %v up to %d, want %v\nquestion %s", got, upTo, want, show(q))
+			t.Fatalf("bad are %v up to %d, want %v\nquestion %s", got, upTo, want, describe(q))
 		}
 		if most := (len(got) + 1) * len(moves); asked.Load() > int64(most) {
 			t.Fatalf("%d of %d moves are bad, and %d looks were taken", len(got), len(moves), asked.Load())

@@ -19,12 +19,12 @@ func TestFastAgainstExact(t *testing.T) {
 		p := random.Problem(rand.New(rand.NewPCG(seed, 1)), random.Options{Plain: seed%3 == 0})
 		fast := solve.Solve(p, never)
 		if found := check.Plan(p, fast); len(found) > 0 {
-			t.Fatalf("problem %d: %v\nplan %s", seed, found, show(fast))
+			t.Fatalf("problem %d: %v\nplan %s", seed, found, describe(fast))
 		}
 		p.Policy.Greedy = true
 		exact := solve.Solve(p, never)
 		if found := check.Plan(p, exact); len(found) > 0 {
-			t.Fatalf("problem %d, exact: %v\nplan %s", seed, found, show(exact))
+			t.Fatalf("problem %d, exact: %v\nplan %s", seed, found, describe(exact))
 		}
 		if len(fast.Unplaced) > len(exact.Unplaced) {
 			t.Fatalf("problem %d: %d pods without a place, %d the exact way", seed, len(fast.Unplaced), len(exact.Unplaced))

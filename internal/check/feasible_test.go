@@ -31,7 +31,7 @@ func TestOnePodIsPlacedIfItCanBe(t *testing.T) {
 		if len(plan.Unplaced) == 0 {
 			placed++
 		} else if len(n.plan.Unplaced) == 0 {
-			t.Fatalf("problem %d: refused %s\nbut there is %s", seed, show(plan.Unplaced), show(n.plan))
+			t.Fatalf("problem %d: refused %s\nbut there is %s", seed, describe(plan.Unplaced), describe(n.plan))
 		}
 	}
 	if asked < problems/10 || placed == 0 {

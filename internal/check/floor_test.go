@@ -158,7 +158,7 @@ func shrunk(t *testing.T, q solve.Question) (solve.Question, float64) {
 	for round := range 100 {
 		answer := solve.Consolidate(q, never)
 		if found := check.Consolidation(q, answer); len(found) > 0 {
-			t.Fatalf("round %d: %v\nanswer %s", round, found, show(answer))
+			t.Fatalf("round %d: %v\nanswer %s", round, found, describe(answer))
 		}
 		if len(answer.Moves) == 0 {
 			return q, priceOf(q.View)

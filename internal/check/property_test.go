@@ -34,7 +34,7 @@ func at1st() bool          { return true }
 func some() random.Options { return random.Options{} }
 
 // show is a value in a form that can be read and pasted.
-func show(v any) string {
+func describe(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return err.Error()
@@ -45,7 +45,7 @@ func show(v any) string {
 func mustObey(t *rapid.T, what string, p solve.Problem, plan solve.Plan) {
 	t.Helper()
 	if found := check.Plan(p, plan); len(found) > 0 {
-		t.Fatalf("%s: %v\nplan %s\nproblem %s", what, found, show(plan), show(p))
+		t.Fatalf("%s: %v\nplan %s\nproblem %s", what, found, describe(plan), describe(p))
 	}
 }
 
@@ -53,7 +53,7 @@ func mustObey(t *rapid.T, what string, p solve.Problem, plan solve.Plan) {
 func samePlan(t *rapid.T, what string, p solve.Problem, a, b solve.Plan) {
 	t.Helper()
 	if diff := cmp.Diff(a, b, cmpopts.EquateEmpty()); diff != "" {
-		t.Fatalf("%s (-first +second):\n%s\nproblem %s", what, diff, show(p))
+		t.Fatalf("%s (-first +second):\n%s\nproblem %s", what, diff, describe(p))
 	}
 }
 
@@ -125,11 +125,11 @@ func TestNeverWorseThanGreedy(t *testing.T) {
 		p.Policy.Greedy = true
 		greedy := solve.Solve(p, never)
 		if len(plan.Unplaced) > len(greedy.Unplaced) {
-			t.Fatalf("%d pods without a place, greedy leaves %d\nproblem %s", len(plan.Unplaced), len(greedy.Unplaced), show(p))
+			t.Fatalf("%d pods without a place, greedy leaves %d\nproblem %s", len(plan.Unplaced), len(greedy.Unplaced), describe(p))
 		}
 		total := func(plan solve.Plan) float64 { return plan.Cost + p.Policy.NodeFee*float64(len(plan.Create)) }
 		if len(plan.Unplaced) == len(greedy.Unplaced) && total(plan) > total(greedy)+1e-9 {
-			t.Fatalf("costs %v with fees, greedy %v\nproblem %s", total(plan), total(greedy), show(p))
+			t.Fatalf("costs %v with fees, greedy %v\nproblem %s", total(plan), total(greedy), describe(p))
 		}
 	})
 }
@@ -142,7 +142,7 @@ func TestStoppedPlansObeyToo(t *testing.T) {
 		mustObey(t, "stopped plan", p, plan)
 		toDo := slices.ContainsFunc(p.Pods, func(pod cluster.Pod) bool { return len(pod.Shape.Invalid) == 0 && !pod.Shape.Refuses })
 		if toDo && len(plan.Unplaced) > 0 && len(plan.Bind)+len(plan.Create) == 0 && !plan.Partial {
-			t.Fatalf("stopped at once, and the plan does not say so\nproblem %s", show(p))
+			t.Fatalf("stopped at once, and the plan does not say so\nproblem %s", describe(p))
 		}
 		after := rapid.IntRange(1, 40).Draw(t, "polls")
 		mustObey(t, "plan stopped later", p, solve.Solve(p, func() bool { after--; return after < 0 }))
@@ -154,19 +154,19 @@ func TestProblemsAndPlansSurviveJSON(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		p := problems(some()).Draw(t, "problem")
-		text := show(p)
+		text := describe(p)
 		var again solve.Problem
 		if err := json.Unmarshal([]byte(text), &again); err != nil {
 			t.Fatalf("%v\nproblem %s", err, text)
 		}
 		again.View.Intern(again.Pods, again.Moved) // pods that shared a shape share one again
-		if diff := cmp.Diff(text, show(again)); diff != "" {
+		if diff := cmp.Diff(text, describe(again)); diff != "" {
 			t.Fatalf("the problem changed (-before +after):\n%s", diff)
 		}
 		plan := solve.Solve(p, never)
 		samePlan(t, "the recorded problem gives another plan", p, plan, solve.Solve(again, never))
 		var read solve.Plan
-		if err := json.Unmarshal([]byte(show(plan)), &read); err != nil {
+		if err := json.Unmarshal([]byte(describe(plan)), &read); err != nil {
 			t.Fatal(err)
 		}
 		samePlan(t, "the plan changed", p, plan, read)
@@ -181,7 +181,7 @@ func TestWildProblemsAreNoPanic(t *testing.T) {
 		plan := solve.Solve(p, never)
 		for _, v := range check.Plan(p, plan) {
 			if slices.Contains([]check.Code{check.PodLost, check.PodTwice, check.PodUnknown, check.NodeUnknown, check.PoolUnknown, check.ReasonMissing}, v.Code) {
-				t.Fatalf("%v\nproblem %s", v, show(p))
+				t.Fatalf("%v\nproblem %s", v, describe(p))
 			}
 		}
 	})

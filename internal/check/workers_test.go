@@ -17,8 +17,8 @@ func TestWorkersNeverMatterToMoves(t *testing.T) {
 		q.Policy.Workers = 1
 		alone := solve.Consolidate(q, never)
 		q.Policy.Workers = 8
-		if diff := cmp.Diff(show(alone), show(solve.Consolidate(q, never))); diff != "" {
-			t.Fatalf("one worker and eight (-one +eight):\n%s\nquestion %s", diff, show(q))
+		if diff := cmp.Diff(describe(alone), describe(solve.Consolidate(q, never))); diff != "" {
+			t.Fatalf("one worker and eight (-one +eight):\n%s\nquestion %s", diff, describe(q))
 		}
 	})
 }

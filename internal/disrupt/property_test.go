@@ -63,7 +63,7 @@ func views(t *rapid.T) disrupt.View {
 	return v
 }
 
-func show(v any) string {
+func describe(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Sprintf("%+v", v)
@@ -115,7 +115,7 @@ func TestNoChurn(t *testing.T) {
 		for pass := range passes {
 			d := disrupt.Next(v, never)
 			if found := judge(v, d); len(found) > 0 {
-				t.Fatalf("pass %d: %v\ndecision %s\nview %s", pass, found, show(d), show(v))
+				t.Fatalf("pass %d: %v\ndecision %s\nview %s", pass, found, describe(d), describe(v))
 			}
 			inBudgets(t, v, d)
 			if len(d.Commands) == 0 {
@@ -124,11 +124,11 @@ func TestNoChurn(t *testing.T) {
 			next := again(v, carriedOut(v.Cluster, d, pass))
 			was, is := measure(v), measure(next)
 			if slices.Compare(is[:], was[:]) >= 0 {
-				t.Fatalf("pass %d: %v became %v\ndecision %s", pass, was, is, show(d))
+				t.Fatalf("pass %d: %v became %v\ndecision %s", pass, was, is, describe(d))
 			}
 			v = next
 		}
-		t.Fatalf("still at it after %d passes\nview %s", passes, show(v))
+		t.Fatalf("still at it after %d passes\nview %s", passes, describe(v))
 	})
 }
 
@@ -168,7 +168,7 @@ func inBudgets(t *rapid.T, v disrupt.View, d disrupt.Decision) {
 	for name, count := range removed {
 		most, _ := budget.Limit(v.Pools[name].Budgets, string(d.Commands[0].Reason), total[name], v.Now)
 		if count > most {
-			t.Fatalf("%d nodes of pool %s go, budgets allow %d\n%s", count, name, most, show(d))
+			t.Fatalf("%d nodes of pool %s go, budgets allow %d\n%s", count, name, most, describe(d))
 		}
 	}
 }
@@ -186,7 +186,7 @@ func TestUnschedulablePodsComeFirst(t *testing.T) {
 		}
 		d := disrupt.Next(v, never)
 		if found := judge(v, d); len(found) > 0 {
-			t.Fatalf("%v\ndecision %s\nview %s", found, show(d), show(v))
+			t.Fatalf("%v\ndecision %s\nview %s", found, describe(d), describe(v))
 		}
 	})
 }
@@ -216,9 +216,9 @@ func TestSameDecisionAnyWay(t *testing.T) {
 		v.Answers = &disrupt.Answers{}
 		first := disrupt.Next(v, never)
 		if diff := cmp.Diff(first.Commands, disrupt.Next(other, never).Commands, cmpopts.EquateEmpty(), candidatePods()); diff != "" {
-			t.Fatalf("(-first +second):\n%s\nview %s", diff, show(v))
+			t.Fatalf("(-first +second):\n%s\nview %s", diff, describe(v))
 		}
-		was := show(first)
+		was := describe(first)
 		for i := range first.Commands { // they belong to the caller that executes them
 			clear(first.Commands[i].Bind)
 			for j := range first.Commands[i].Create {
@@ -226,8 +226,8 @@ func TestSameDecisionAnyWay(t *testing.T) {
 			}
 			clear(first.Commands[i].Create)
 		}
-		if is := show(disrupt.Next(v, never)); is != was {
-			t.Fatalf("at first %s\nthen %s\nview %s", was, is, show(v))
+		if is := describe(disrupt.Next(v, never)); is != was {
+			t.Fatalf("at first %s\nthen %s\nview %s", was, is, describe(v))
 		}
 	})
 }
@@ -244,7 +244,7 @@ func TestStoppedDecisionsObeyToo(t *testing.T) {
 		v.Policy.Workers = 1
 		d := disrupt.Next(v, func() bool { calls++; return calls > most })
 		if found := judge(v, d); len(found) > 0 {
-			t.Fatalf("%v\ndecision %s\nview %s", found, show(d), show(v))
+			t.Fatalf("%v\ndecision %s\nview %s", found, describe(d), describe(v))
 		}
 	})
 }
@@ -269,7 +269,7 @@ func TestLooseMovesStandAlone(t *testing.T) {
 			}
 		}
 		if found := judge(disrupt.View{DisruptionView: cluster.DisruptionView{Cluster: q.View}, Policy: q.Policy}, d); len(found) > 0 {
-			t.Fatalf("%v\nmade %s\nquestion %s", found, show(d), show(q))
+			t.Fatalf("%v\nmade %s\nquestion %s", found, describe(d), describe(q))
 		}
 	})
 }
@@ -285,7 +285,7 @@ func TestMostBoundsMoves(t *testing.T) {
 		}
 		answer := solve.Consolidate(q, never)
 		if found := check.Consolidation(q, answer); len(found) > 0 {
-			t.Fatalf("%v\nanswer %s\nquestion %s", found, show(answer), show(q))
+			t.Fatalf("%v\nanswer %s\nquestion %s", found, describe(answer), describe(q))
 		}
 		gone := map[string]int{}
 		for _, m := range answer.Moves {
@@ -295,7 +295,7 @@ func TestMostBoundsMoves(t *testing.T) {
 		}
 		for pool, count := range gone {
 			if count > q.Most[pool] {
-				t.Fatalf("%d nodes of pool %s go, want at most %d\n%s", count, pool, q.Most[pool], show(answer))
+				t.Fatalf("%d nodes of pool %s go, want at most %d\n%s", count, pool, q.Most[pool], describe(answer))
 			}
 		}
 	})

@@ -120,7 +120,7 @@ func TestTrust_A16_TheBillNeverRises(t *testing.T) {
 		for pass := range passes {
 			d := disrupt.Next(v, never)
 			if found := judge(v, d); len(found) > 0 {
-				t.Fatalf("pass %d: %v\ndecision %s\nview %s", pass, found, show(d), show(v))
+				t.Fatalf("pass %d: %v\ndecision %s\nview %s", pass, found, describe(d), describe(v))
 			}
 			if len(d.Commands) == 0 {
 				return
@@ -128,7 +128,7 @@ func TestTrust_A16_TheBillNeverRises(t *testing.T) {
 			for i := range d.Commands {
 				c := &d.Commands[i]
 				if fault := bill(v.Cluster, c); fault != "" {
-					t.Fatalf("pass %d: %s\ncommand %s\nview %s", pass, fault, show(c), show(v))
+					t.Fatalf("pass %d: %s\ncommand %s\nview %s", pass, fault, describe(c), describe(v))
 				}
 				if c.Frees > 0 && c.Reason == karpv1.ReasonUnderutilized {
 					freed++
@@ -137,7 +137,7 @@ func TestTrust_A16_TheBillNeverRises(t *testing.T) {
 			next := again(v, carriedOut(v.Cluster, d, pass))
 			was, is := precise(v), precise(next)
 			if slices.Compare(is[:], was[:]) >= 0 {
-				t.Fatalf("pass %d: %v became %v\ndecision %s", pass, was, is, show(d))
+				t.Fatalf("pass %d: %v became %v\ndecision %s", pass, was, is, describe(d))
 			}
 			v = next
 		}

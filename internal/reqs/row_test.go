@@ -69,13 +69,13 @@ func TestRowsDoNotShareMemory(t *testing.T) {
 }
 
 // scene is a problem of realistic size: 800 types, 40 keys, a pool with bounds and minValues.
-type scene struct {
+type fixture struct {
 	table           *reqs.Table
 	poolSet, podSet reqs.Set
 	pool, pod, dst  reqs.Row
 }
 
-func newScene(t fataler) scene {
+func newFixture(t fataler) fixture {
 	t.Helper()
 	types := make([]string, 800)
 	for i := range types {
@@ -93,7 +93,7 @@ func newScene(t fataler) scene {
 		}
 		kind[fmt.Sprintf("karpenter.k8s.aws/label-%d", i)] = must(t, op, []string{"x"}, 0)
 	}
-	s := scene{
+	s := fixture{
 		poolSet: reqs.Set{
 			"node.kubernetes.io/instance-type": must(t, opIn, types, 3),
 			zone:                               must(t, opIn, []string{"a", "b"}, 0),
@@ -121,7 +121,7 @@ func newScene(t fataler) scene {
 
 // The solver's inner loop must not allocate; not parallel, since AllocsPerRun counts for the process.
 func TestRowHotPathsDoNotAllocate(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	cpu, _ := s.table.Key("cpu")
 	if eight, known := s.table.Value(cpu, "8"); !known || s.table.ValueName(cpu, eight) != "8" || !s.pool.Allows(cpu, eight) {
 		t.Fatal("cpu 8 is in the scene, but the table or the pool does not say so")
@@ -143,7 +143,7 @@ func TestRowHotPathsDoNotAllocate(t *testing.T) {
 }
 
 func BenchmarkSetIntersect(b *testing.B) {
-	s := newScene(b)
+	s := newFixture(b)
 	b.ReportAllocs()
 	for b.Loop() {
 		s.poolSet.Intersect(s.podSet)
@@ -151,7 +151,7 @@ func BenchmarkSetIntersect(b *testing.B) {
 }
 
 func BenchmarkRowIntersect(b *testing.B) {
-	s := newScene(b)
+	s := newFixture(b)
 	b.ReportAllocs()
 	for b.Loop() {
 		s.table.Intersect(s.dst, s.pool, s.pod)
@@ -159,7 +159,7 @@ func BenchmarkRowIntersect(b *testing.B) {
 }
 
 func BenchmarkRowCompatible(b *testing.B) {
-	s := newScene(b)
+	s := newFixture(b)
 	b.ReportAllocs()
 	for b.Loop() {
 		s.table.Compatible(s.pod, s.pool, true)

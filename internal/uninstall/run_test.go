@@ -35,7 +35,7 @@ func theLease() types.NamespacedName {
 }
 
 // scene is a cluster that is about to lose its controller.
-type scene struct {
+type fixture struct {
 	*testing.T
 	kube    client.Client
 	options uninstall.Options
@@ -43,7 +43,7 @@ type scene struct {
 	began   time.Time
 }
 
-func newScene(t *testing.T, between interceptor.Funcs, objects ...client.Object) *scene {
+func newFixture(t *testing.T, between interceptor.Funcs, objects ...client.Object) *fixture {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, karpv1.AddToScheme, awsv1.AddToScheme} {
@@ -53,7 +53,7 @@ func newScene(t *testing.T, between interceptor.Funcs, objects ...client.Object)
 	}
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: theLease().Name, Namespace: theLease().Namespace}}
 	lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: new(leader), LeaseDurationSeconds: new(int32(15)), LeaseTransitions: new(int32(3))}
-	s := &scene{T: t, began: time.Now(), kube: fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(objects, lease)...).WithInterceptorFuncs(between).Build()}
+	s := &fixture{T: t, began: time.Now(), kube: fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(objects, lease)...).WithInterceptorFuncs(between).Build()}
 	s.options = uninstall.Options{Client: s.kube, Class: kind(), Lease: theLease(), Identity: "job_uninstall", Nodes: uninstall.Keep, Now: time.Now, Clean: func(_ context.Context, class client.Object) error {
 		if holder := s.holder(); holder != "job_uninstall" || time.Since(s.began) < 15*time.Second {
 			t.Errorf("cleaned after %s while %s holds the lease", time.Since(s.began), holder)
@@ -64,7 +64,7 @@ func newScene(t *testing.T, between interceptor.Funcs, objects ...client.Object)
 	return s
 }
 
-func (s *scene) holder() string {
+func (s *fixture) holder() string {
 	s.Helper()
 	lease := &coordinationv1.Lease{}
 	if err := s.kube.Get(s.Context(), theLease(), lease); err != nil {
@@ -73,7 +73,7 @@ func (s *scene) holder() string {
 	return *lease.Spec.HolderIdentity
 }
 
-func (s *scene) finalizers(obj client.Object, name string) []string {
+func (s *fixture) finalizers(obj client.Object, name string) []string {
 	s.Helper()
 	if err := s.kube.Get(s.Context(), types.NamespacedName{Name: name}, obj); err != nil {
 		s.Fatal(err)
@@ -87,7 +87,7 @@ func TestLC_63_UnusedClasses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		unused, used, claim := nodeClass("unused"), nodeClass("used"), nodeClaim("a", "used")
-		s := newScene(t, interceptor.Funcs{}, &unused, &used, &claim)
+		s := newFixture(t, interceptor.Funcs{}, &unused, &used, &claim)
 		if err := uninstall.Run(t.Context(), s.options); err != nil {
 			t.Fatal(err)
 		}
@@ -111,7 +111,7 @@ func TestLC_63_NothingToDo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		used, claim := nodeClass("used"), nodeClaim("a", "used")
-		s := newScene(t, interceptor.Funcs{}, &used, &claim)
+		s := newFixture(t, interceptor.Funcs{}, &used, &claim)
 		if err := uninstall.Run(t.Context(), s.options); err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +126,7 @@ func TestLC_63_NodesAreReleased(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		used, claim, n := nodeClass("used"), nodeClaim("a", "used"), node("node-a", "a", nil)
-		s := newScene(t, interceptor.Funcs{}, &used, &claim, &n)
+		s := newFixture(t, interceptor.Funcs{}, &used, &claim, &n)
 		s.options.Nodes = uninstall.Release
 		if err := uninstall.Run(t.Context(), s.options); err != nil {
 			t.Fatal(err)
@@ -148,7 +148,7 @@ func TestLC_63_NodesAreDeleted(t *testing.T) {
 				claim.Status.Conditions = []metav1.Condition{{Type: karpv1.ConditionDrained, Status: metav1.ConditionUnknown, Message: "waits for a PodDisruptionBudget"}}
 				pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "pool"}}
 				pool.Spec.Template.Spec.NodeClassRef = claim.Spec.NodeClassRef
-				s := newScene(t, interceptor.Funcs{}, &class, &claim, pool)
+				s := newFixture(t, interceptor.Funcs{}, &class, &claim, pool)
 				s.options.Nodes = uninstall.Delete
 				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 				defer cancel()
@@ -185,7 +185,7 @@ func TestLC_63_AWSDenies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, b := nodeClass("a"), nodeClass("b")
-		s := newScene(t, interceptor.Funcs{}, &a, &b)
+		s := newFixture(t, interceptor.Funcs{}, &a, &b)
 		s.options.Clean = func(_ context.Context, class client.Object) error {
 			if class.GetName() == "a" {
 				return errors.New("AccessDenied")
@@ -215,7 +215,7 @@ func TestLC_63_Conflicts(t *testing.T) {
 			}
 			return apierrors.NewConflict(schema.GroupResource{}, key, errors.New("changed"))
 		}
-		s := newScene(t, interceptor.Funcs{
+		s := newFixture(t, interceptor.Funcs{
 			Update: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.UpdateOption) error {
 				if err := conflict(obj); err != nil {
 					return err
@@ -242,7 +242,7 @@ func TestLC_63_Conflicts(t *testing.T) {
 func TestLC_63_NoCRDs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+		s := newFixture(t, interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
 			return &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: awsv1.Group, Kind: awsv1.Kind}}
 		}})
 		if err := uninstall.Run(t.Context(), s.options); err != nil {

@@ -66,7 +66,7 @@ func (*room) DefaultRequests(string) corev1.ResourceList { return nil }
 func (*room) RuntimeOverhead(string) corev1.ResourceList { return nil }
 
 // scene is a leader with buffers.
-type scene struct {
+type fixture struct {
 	*Buffers
 	t      *testing.T
 	api    client.Client
@@ -77,7 +77,7 @@ type scene struct {
 	now    time.Time
 }
 
-func newScene(t *testing.T, objects ...client.Object) *scene {
+func newFixture(t *testing.T, objects ...client.Object) *fixture {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, autoscalingv1beta1.AddToScheme} {
@@ -85,7 +85,7 @@ func newScene(t *testing.T, objects ...client.Object) *scene {
 			t.Fatal(err)
 		}
 	}
-	s := &scene{t: t, room: &room{}, events: &controllertest.EventLog{}, denied: map[string]error{}, now: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)}
+	s := &fixture{t: t, room: &room{}, events: &controllertest.EventLog{}, denied: map[string]error{}, now: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)}
 	s.api = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&autoscalingv1beta1.CapacityBuffer{}).
 		WithInterceptorFuncs(interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			if err := s.denied[reflect.TypeOf(list).Elem().Name()]; err != nil {
@@ -105,7 +105,7 @@ func newScene(t *testing.T, objects ...client.Object) *scene {
 }
 
 // passes makes some passes, half a minute apart, and returns what failed.
-func (s *scene) passes(n int) (failed []string) {
+func (s *fixture) passes(n int) (failed []string) {
 	s.t.Helper()
 	logger := funcr.New(func(_, args string) { s.lines = append(s.lines, args) }, funcr.Options{})
 	for range n {
@@ -118,7 +118,7 @@ func (s *scene) passes(n int) (failed []string) {
 }
 
 // said counts the lines of the log with a text.
-func (s *scene) said(text string) (n int) {
+func (s *fixture) said(text string) (n int) {
 	for _, line := range s.lines {
 		if strings.Contains(line, text) {
 			n++
@@ -128,7 +128,7 @@ func (s *scene) said(text string) (n int) {
 }
 
 // ready is condition ReadyForProvisioning of a buffer: status, reason and message.
-func (s *scene) ready(name string) string {
+func (s *fixture) ready(name string) string {
 	s.t.Helper()
 	b := &autoscalingv1beta1.CapacityBuffer{}
 	if err := s.api.Get(s.t.Context(), client.ObjectKey{Namespace: "shop", Name: name}, b); err != nil {
@@ -159,7 +159,7 @@ func ofWeb(replicas int32) autoscalingv1beta1.CapacityBufferSpec {
 // every pass. Once it may be read, they work.
 func TestCB_17_WhatMayNotBeReadIsToldOnce(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, bufferOf("spare", ofWeb(2)), web())
+	s := newFixture(t, bufferOf("spare", ofWeb(2)), web())
 	s.denied["PodTemplateList"] = apierrors.NewForbidden(schema.GroupResource{Resource: "podtemplates"}, "", errors.New("no"))
 	if failed := s.passes(5); len(failed) > 0 {
 		t.Errorf("passes failed: %v", failed)
@@ -180,7 +180,7 @@ func TestCB_17_WhatMayNotBeReadIsToldOnce(t *testing.T) {
 // CB-14: what may pass by itself fails the pass, which is tried again with back-off.
 func TestCB_14_AFailureOfTheAPIServerIsTriedAgain(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, bufferOf("spare", ofWeb(2)), web())
+	s := newFixture(t, bufferOf("spare", ofWeb(2)), web())
 	s.denied["PodTemplateList"] = apierrors.NewServiceUnavailable("away")
 	if failed := s.passes(2); len(failed) != 2 {
 		t.Errorf("passes failed: %v, want both", failed)
@@ -195,7 +195,7 @@ func TestCB_14_OneBadBufferDoesNotStopTheOthers(t *testing.T) {
 	theirs.ProvisioningStrategy = new("example.com/theirs")
 	missing := ofWeb(1)
 	missing.PodTemplateRef = &autoscalingv1beta1.LocalObjectRef{Name: "missing"}
-	s := newScene(t, web(), bufferOf("a-nothing", autoscalingv1beta1.CapacityBufferSpec{Replicas: new(int32(1))}), bufferOf("b-missing", missing),
+	s := newFixture(t, web(), bufferOf("a-nothing", autoscalingv1beta1.CapacityBufferSpec{Replicas: new(int32(1))}), bufferOf("b-missing", missing),
 		bufferOf("c-theirs", theirs), bufferOf("d-good", ofWeb(3)))
 	if failed := s.passes(3); len(failed) > 0 {
 		t.Errorf("passes failed: %v", failed)
@@ -218,7 +218,7 @@ func TestCB_14_OneBadBufferDoesNotStopTheOthers(t *testing.T) {
 // operations 9: a condition of a buffer that changes is an event, once.
 func TestCB_14_EventsOfConditions(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, bufferOf("spare", ofWeb(2)))
+	s := newFixture(t, bufferOf("spare", ofWeb(2)))
 	s.passes(3)
 	template := web()
 	if err := s.api.Create(t.Context(), template); err != nil {

@@ -31,29 +31,29 @@ func (c *slowCloud) Launch(context.Context, *karpv1.NodeClaim) (cloud.Instance, 
 }
 
 // newSlowWorld is one in which claims are woken when the cloud has responded.
-func newSlowWorld(t *testing.T) (w *claimWorld, shop *slowCloud, woken chan string) {
+func newSlowWorld(t *testing.T) (w *claimWorld, provider *slowCloud, woken chan string) {
 	t.Helper()
-	w, shop, woken = newClaimWorld(t, newClaim()), &slowCloud{began: make(chan struct{}, 10), answer: make(chan error)}, make(chan string, 10)
-	w.reconciler.Provider = shop
+	w, provider, woken = newClaimWorld(t, newClaim()), &slowCloud{began: make(chan struct{}, 10), answer: make(chan error)}, make(chan string, 10)
+	w.reconciler.Provider = provider
 	w.reconciler.Wake = func(claim string) { woken <- claim }
-	return w, shop, woken
+	return w, provider, woken
 }
 
 // A launch takes minutes when EC2 throttles. Registration of nodes and termination of claims do not wait for it, and it
 // is requested once however often the claim is looked at.
 func TestTrust_A08_LaunchesDoNotHoldWorkers(t *testing.T) {
 	t.Parallel()
-	w, shop, woken := newSlowWorld(t)
+	w, provider, woken := newSlowWorld(t)
 	for range 3 {
 		w.pass(t) // comes back although the cloud does not respond
 	}
-	<-shop.began
+	<-provider.began
 	if w.writes != 1 {
 		t.Errorf("%d writes while the cloud is called, want that of the finalizer", w.writes)
 	}
-	shop.answer <- nil
-	if name := <-woken; name != "c" || shop.asked.Load() != 1 {
-		t.Errorf("%s is woken after %d launches", name, shop.asked.Load())
+	provider.answer <- nil
+	if name := <-woken; name != "c" || provider.asked.Load() != 1 {
+		t.Errorf("%s is woken after %d launches", name, provider.asked.Load())
 	}
 	w.pass(t)
 	if got := w.state(t, karpv1.ConditionLaunched); got != "True/Launched" || w.claim(t).Status.ProviderID != claimInstance {
@@ -65,32 +65,32 @@ func TestTrust_A08_LaunchesDoNotHoldWorkers(t *testing.T) {
 // next try is due (LC-04).
 func TestTrust_A08_RefusedLaunchesAreReportedOnce(t *testing.T) {
 	t.Parallel()
-	w, shop, woken := newSlowWorld(t)
+	w, provider, woken := newSlowWorld(t)
 	w.pass(t)
-	<-shop.began
-	shop.answer <- &cloud.Error{Kind: cloud.Denied, Op: "create fleet", Reason: "Unauthorized", Message: "allow ec2:CreateFleet"}
+	<-provider.began
+	provider.answer <- &cloud.Error{Kind: cloud.Denied, Op: "create fleet", Reason: "Unauthorized", Message: "allow ec2:CreateFleet"}
 	<-woken
 	w.now = w.now.Add(time.Minute) // of other work
 	result := w.pass(t)
-	if got := w.state(t, karpv1.ConditionLaunched); got != "Unknown/Unauthorized" || shop.asked.Load() != 1 || result.RequeueAfter == 0 {
-		t.Errorf("Launched is %s after %d launches, tried again after %s", got, shop.asked.Load(), result.RequeueAfter)
+	if got := w.state(t, karpv1.ConditionLaunched); got != "Unknown/Unauthorized" || provider.asked.Load() != 1 || result.RequeueAfter == 0 {
+		t.Errorf("Launched is %s after %d launches, tried again after %s", got, provider.asked.Load(), result.RequeueAfter)
 	}
 	w.pass(t)
-	<-shop.began // it is tried again
+	<-provider.began // it is tried again
 	w.pass(t)
 	if want := []string{"c LaunchFailed"}; !slices.Equal(w.events, want) {
 		t.Errorf("events %v, want %v", w.events, want)
 	}
-	shop.answer <- nil
+	provider.answer <- nil
 	<-woken
 }
 
 // A claim that is deleted while the cloud is called ends with what was launched for it, not before.
 func TestTrust_A08_AClaimThatGoesWaitsForItsLaunch(t *testing.T) {
 	t.Parallel()
-	w, shop, woken := newSlowWorld(t)
+	w, provider, woken := newSlowWorld(t)
 	w.pass(t)
-	<-shop.began
+	<-provider.began
 	claim := w.claim(t)
 	if err := w.api.Delete(t.Context(), claim); err != nil {
 		t.Fatal(err)
@@ -98,7 +98,7 @@ func TestTrust_A08_AClaimThatGoesWaitsForItsLaunch(t *testing.T) {
 	if result := w.pass(t); len(w.ended) != 0 || result.RequeueAfter == 0 {
 		t.Errorf("ended %v while an instance is being launched", w.ended)
 	}
-	shop.answer <- nil
+	provider.answer <- nil
 	<-woken
 	w.pass(t)
 	if instance, known := w.reconciler.Launched(claim.UID); !known || instance.ID != claimInstance || !slices.Equal(w.ended, []string{"c"}) {
@@ -120,15 +120,15 @@ func TestTrust_A08_AClaimThatQueuedIsTried(t *testing.T) {
 // A process that ends begins no launch, and waits for those that run.
 func TestTrust_A08_StopWaitsForLaunches(t *testing.T) {
 	t.Parallel()
-	w, shop, woken := newSlowWorld(t)
+	w, provider, woken := newSlowWorld(t)
 	w.pass(t)
-	<-shop.began
+	<-provider.began
 	closed := make(chan struct{})
 	go func() {
 		w.reconciler.Close()
 		close(closed)
 	}()
-	shop.answer <- nil
+	provider.answer <- nil
 	<-woken
 	<-closed
 	other := newClaim()
@@ -136,7 +136,7 @@ func TestTrust_A08_StopWaitsForLaunches(t *testing.T) {
 	if err := w.api.Create(t.Context(), other); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.reconciler.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "other"}}); err != nil || shop.asked.Load() != 1 {
-		t.Errorf("%v, %d launches", err, shop.asked.Load())
+	if _, err := w.reconciler.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "other"}}); err != nil || provider.asked.Load() != 1 {
+		t.Errorf("%v, %d launches", err, provider.asked.Load())
 	}
 }

@@ -17,7 +17,7 @@ import (
 // FM K10: a budget that becomes zero while a command waits lets the command end, and no other begin.
 func TestFM_K10_BudgetEditedDuringACommand(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, interceptor.Funcs{})
+	s := newFixture(t, interceptor.Funcs{})
 	s.node("a", "web")
 	s.node("b", "api")
 	s.replace(karpv1.ReasonDrifted, "", "a")
@@ -41,7 +41,7 @@ func TestFM_K10_BudgetEditedDuringACommand(t *testing.T) {
 // ordered for it is all that is launched.
 func TestFM_K24_DriftAndInterruption(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, interceptor.Funcs{})
+	s := newFixture(t, interceptor.Funcs{})
 	s.node("a", "web")
 	s.replace(karpv1.ReasonDrifted, "", "a")
 	s.mustPass()
@@ -68,7 +68,7 @@ func TestFM_K24_DriftAndInterruption(t *testing.T) {
 // drain respects it (disruption 7).
 func TestFM_K18_PodProtectedWhileItsNodeIsHeld(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, interceptor.Funcs{})
+	s := newFixture(t, interceptor.Funcs{})
 	s.node("a", "web")
 	s.replace(karpv1.ReasonUnderutilized, "single", "a")
 	protect := s.decide

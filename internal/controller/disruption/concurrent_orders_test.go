@@ -16,7 +16,7 @@ import (
 )
 
 // comesBack has a pod of an unhealthy node come back under its name, as those of StatefulSets do.
-func (s *scene) comesBack(name string) {
+func (s *fixture) comesBack(name string) {
 	s.t.Helper()
 	if err := s.client.Delete(s.t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}}); err != nil {
 		s.t.Fatal(err)
@@ -27,9 +27,9 @@ func (s *scene) comesBack(name string) {
 }
 
 // unhealthyScene has a node with two pods that takes no others, and is to be replaced.
-func unhealthyScene(t *testing.T) *scene {
+func unhealthyScene(t *testing.T) *fixture {
 	t.Helper()
-	s := newScene(t, interceptor.Funcs{})
+	s := newFixture(t, interceptor.Funcs{})
 	s.node("a", "web-0", "web-1")
 	edit(s, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, func(n *corev1.Node) { n.Spec.Unschedulable = true })
 	s.replace(karpv1.ReasonUnhealthy, "", "a")
@@ -37,7 +37,7 @@ func unhealthyScene(t *testing.T) *scene {
 }
 
 // servedBy names the claims that were ordered for a pod.
-func (s *scene) servedBy(pod string) []string {
+func (s *fixture) servedBy(pod string) []string {
 	s.t.Helper()
 	var out []string
 	hash := cluster.PodKey{Namespace: "default", Name: pod}.Hash()

@@ -16,7 +16,7 @@ import (
 // tells when that is over.
 func TestConsolidationLooksAgainWhenTimeHasPassed(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, interceptor.Funcs{})
+	s := newFixture(t, interceptor.Funcs{})
 	s.node("a", "web")
 	var quiet bool
 	s.Decide = func(v disrupt.View, _ func() bool) disrupt.Decision {

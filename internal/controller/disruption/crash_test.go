@@ -21,7 +21,7 @@ import (
 // replacements. Taint and condition are gone within one pass.
 func TestFM_C01_KilledBeforeTheOrder(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, interceptor.Funcs{})
+	s := newFixture(t, interceptor.Funcs{})
 	s.node("a", "web")
 	s.node("b", "api")
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
@@ -48,7 +48,7 @@ func TestFM_C01_KilledBeforeTheOrder(t *testing.T) {
 // on: no second replacement for the same pods, and the old node runs until the first one is up.
 func TestFM_C01_KilledAfterTheOrder(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, interceptor.Funcs{})
+	s := newFixture(t, interceptor.Funcs{})
 	s.node("a", "web")
 	s.node("b", "api")
 	s.replace(karpv1.ReasonUnderutilized, "multi", "a", "b")
@@ -84,7 +84,7 @@ func TestFM_C01_KilledAfterTheOrder(t *testing.T) {
 func TestFM_C01_KilledBetweenDeletions(t *testing.T) {
 	t.Parallel()
 	broken := true
-	s := newScene(t, interceptor.Funcs{
+	s := newFixture(t, interceptor.Funcs{
 		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
 			if obj.GetName() == "claim-b" && broken {
 				return errors.New("the API server is away")
@@ -118,7 +118,7 @@ func TestFM_C01_KilledBetweenDeletions(t *testing.T) {
 // replacement that is there is a node like any other.
 func TestFM_C01_KilledInTheMiddleOfTheOrder(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, interceptor.Funcs{})
+	s := newFixture(t, interceptor.Funcs{})
 	s.node("a", "web")
 	s.replace(karpv1.ReasonDrifted, "", "a")
 	one := s.decide
@@ -154,7 +154,7 @@ func TestFM_C01_KilledInTheMiddleOfTheOrder(t *testing.T) {
 // A replacement of a command that is over starts nothing when its old nodes are held by another one.
 func TestOldOrdersDoNotComeBack(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, interceptor.Funcs{})
+	s := newFixture(t, interceptor.Funcs{})
 	s.node("a", "web")
 	s.replace(karpv1.ReasonDrifted, "", "a")
 	s.mustPass()

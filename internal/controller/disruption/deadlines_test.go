@@ -33,7 +33,7 @@ func consolidating(v disrupt.View) disrupt.Method {
 // runs out of time is counted and reported, and pools that there was no time for go first until a search ends in time.
 func TestTrust_C04_TheDeadlinesOfConsolidation(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, interceptor.Funcs{})
+	s := newFixture(t, interceptor.Funcs{})
 	slow, first, took := true, [][]string(nil), [2]time.Duration{}
 	s.Decide = func(v disrupt.View, stop func() bool) disrupt.Decision {
 		v.OnMethod(consolidating(v))
@@ -82,7 +82,7 @@ func TestTrust_C04_TheDeadlinesOfConsolidation(t *testing.T) {
 // was found in so short a time does not mean that there is nothing.
 func TestTrust_C04_TheBestSoFarIsUsed(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, interceptor.Funcs{})
+	s := newFixture(t, interceptor.Funcs{})
 	for i := range 4 {
 		s.node(fmt.Sprintf("n%d", i), fmt.Sprintf("web-%d", i))
 	}
@@ -127,7 +127,7 @@ func TestTrust_C04_LivenessJudgesProgress(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				busy := false
-				s := newScene(t, interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+				s := newFixture(t, interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 					if busy {
 						time.Sleep(tc.call)
 					}
@@ -183,7 +183,7 @@ func TestTrust_C04_LivenessJudgesProgress(t *testing.T) {
 // Trust C04: moves that there is no time to judge again are given up, and the others are made.
 func TestTrust_C04_MovesThatAreNotJudgedAgainAreGivenUp(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, interceptor.Funcs{})
+	s := newFixture(t, interceptor.Funcs{})
 	const nodes = 12
 	for i := range nodes {
 		s.node(fmt.Sprintf("n%02d", i), fmt.Sprintf("web-%d", i))

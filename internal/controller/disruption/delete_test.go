@@ -22,15 +22,15 @@ import (
 // node back, or a user protects it. What the first one sends then has no effect.
 func TestFM_C03_DeletionsOfAStaleLeader(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(s *scene){
-		"rolled back": func(s *scene) {
+	for name, change := range map[string]func(s *fixture){
+		"rolled back": func(s *fixture) {
 			claim := s.claim("claim-a")
 			claim.Status.Conditions = condition.Remove(claim.Status.Conditions, karpv1.ConditionDisruptionReason)
 			if err := s.client.Status().Update(s.t.Context(), claim); err != nil {
 				s.t.Error(err)
 			}
 		},
-		"protected": func(s *scene) {
+		"protected": func(s *fixture) {
 			node := &corev1.Node{}
 			if err := s.client.Get(s.t.Context(), client.ObjectKey{Name: "a"}, node); err != nil {
 				s.t.Error(err)
@@ -45,9 +45,9 @@ func TestFM_C03_DeletionsOfAStaleLeader(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var s *scene
+			var s *fixture
 			paused := false
-			s = newScene(t, interceptor.Funcs{
+			s = newFixture(t, interceptor.Funcs{
 				Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
 					if !paused {
 						paused = true
@@ -80,7 +80,7 @@ func TestFM_C03_DeletionsOfAStaleLeader(t *testing.T) {
 func TestBoundsOfClaimsThatStayAreTakenBack(t *testing.T) {
 	t.Parallel()
 	dead := false
-	s := newScene(t, interceptor.Funcs{
+	s := newFixture(t, interceptor.Funcs{
 		Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error {
 			dead = true
 			return errors.New("killed")
@@ -117,7 +117,7 @@ func TestBoundsOfClaimsThatStayAreTakenBack(t *testing.T) {
 // by itself shows nothing.
 func TestNodesDeletedByOthersEndNoBackoff(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, interceptor.Funcs{})
+	s := newFixture(t, interceptor.Funcs{})
 	s.node("a", "web")
 	s.node("b", "api")
 	s.replace(karpv1.ReasonDrifted, "", "b")
@@ -153,7 +153,7 @@ func TestNodesDeletedByOthersEndNoBackoff(t *testing.T) {
 // would look like one whose reboots did not help.
 func TestRebootsAreWaitedFor(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, interceptor.Funcs{})
+	s := newFixture(t, interceptor.Funcs{})
 	s.node("a", "web")
 	s.Reboot = func(context.Context, disrupt.Command) error { return nil }
 	s.decide = func(v disrupt.View) []disrupt.Command {
@@ -177,7 +177,7 @@ func TestRebootsAreWaitedFor(t *testing.T) {
 func TestADeletionThatFailedIsTriedAgainSoon(t *testing.T) {
 	t.Parallel()
 	denied := true
-	s := newScene(t, interceptor.Funcs{
+	s := newFixture(t, interceptor.Funcs{
 		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
 			if denied {
 				return errors.New("forbidden")

@@ -22,7 +22,7 @@ func (b *recordProgress) Done()  { b.done++ }
 func TestFM_D12_TheQueueHasAPulse(t *testing.T) {
 	t.Parallel()
 	pulse, hangs := &recordProgress{}, false
-	s := newScene(t, interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	s := newFixture(t, interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 		if hangs && pulse.begun != pulse.done+1 {
 			t.Errorf("while a call hangs %d passes have begun and %d are done", pulse.begun, pulse.done)
 		}

@@ -70,8 +70,8 @@ func TestFM_C01_KilledAtEveryWrite(t *testing.T) {
 			t.Run(fmt.Sprintf("write %d, sent %v", n, sent), func(t *testing.T) {
 				t.Parallel()
 				m := &mortal{sent: sent}
-				var s *scene
-				s = newScene(t, m.calls(func(obj client.Object) {
+				var s *fixture
+				s = newFixture(t, m.calls(func(obj client.Object) {
 					for _, r := range s.replacements() {
 						if !condition.True(r.Status.Conditions, karpv1.ConditionInitialized) {
 							t.Errorf("%s is deleted before its replacement is up", obj.GetName())
@@ -98,7 +98,7 @@ func TestFM_C01_KilledAtEveryWrite(t *testing.T) {
 }
 
 // live lets both loops and the provisioner work for a while, and replacements come up.
-func (s *scene) live(m *mortal, rounds int) {
+func (s *fixture) live(m *mortal, rounds int) {
 	s.t.Helper()
 	for range rounds {
 		s.sync()
@@ -120,7 +120,7 @@ func (s *scene) live(m *mortal, rounds int) {
 }
 
 // judge looks at what is left of the command.
-func (s *scene) judge(died bool) {
+func (s *fixture) judge(died bool) {
 	s.t.Helper()
 	_, gone := s.claims()
 	made := s.replacements()

@@ -28,7 +28,7 @@ func TestFM_C17_TheStandbyIsLostWhileTheReplacementComesUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t, interceptor.Funcs{})
+			s := newFixture(t, interceptor.Funcs{})
 			s.node("a", "leader")
 			s.node("b", "standby")
 			for _, replica := range []string{"leader", "standby"} {
@@ -59,7 +59,7 @@ func TestFM_C17_TheStandbyIsLostWhileTheReplacementComesUp(t *testing.T) {
 }
 
 // ready says of a pod whether it is ready.
-func (s *scene) ready(name string, status corev1.ConditionStatus) {
+func (s *fixture) ready(name string, status corev1.ConditionStatus) {
 	s.t.Helper()
 	pod := &corev1.Pod{}
 	if err := s.client.Get(s.t.Context(), client.ObjectKey{Namespace: "default", Name: name}, pod); err != nil {

@@ -19,9 +19,9 @@ import (
 
 // contested is a pool of one large node that may grow by one more. A pod waits for it, and drift wants two
 // large nodes in place of the one.
-func contested(t *testing.T) *scene {
+func contested(t *testing.T) *fixture {
 	t.Helper()
-	s := newScene(t, interceptor.Funcs{})
+	s := newFixture(t, interceptor.Funcs{})
 	s.limit("20")
 	s.node("a", "web", "api")
 	s.create(controllertest.PendingPod("waits", "7500m")) // more than a replacement has left
@@ -41,7 +41,7 @@ func contested(t *testing.T) *scene {
 	return s
 }
 
-func (s *scene) limit(cpu string) {
+func (s *fixture) limit(cpu string) {
 	s.t.Helper()
 	pool := controllertest.ReadyPool("general")
 	edit(s, pool, func(p *karpv1.NodePool) {
@@ -51,7 +51,7 @@ func (s *scene) limit(cpu string) {
 
 // withinLimit checks that the pool keeps its limit whichever way the command ends; every claim that it
 // launched can only become a large node.
-func (s *scene) withinLimit(most int) {
+func (s *fixture) withinLimit(most int) {
 	s.t.Helper()
 	launched, replacements := 0, 0
 	there, gone := s.claims()

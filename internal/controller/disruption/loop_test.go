@@ -26,7 +26,7 @@ func TestTurns(t *testing.T) {
 	t.Parallel()
 	t.Run("nothing is done, and nothing decided, until memory is complete", func(t *testing.T) {
 		t.Parallel()
-		s := newScene(t, interceptor.Funcs{})
+		s := newFixture(t, interceptor.Funcs{})
 		d, memory, _ := emptying(t, interceptor.Funcs{}, "a")
 		memory.late = true
 		if wait, err := d.Turn(t.Context()); wait != time.Second || err != nil || memory.cuts > 0 {
@@ -51,7 +51,7 @@ func TestTurns(t *testing.T) {
 	})
 	t.Run("what started something is followed at once", func(t *testing.T) {
 		t.Parallel()
-		s := newScene(t, interceptor.Funcs{})
+		s := newFixture(t, interceptor.Funcs{})
 		s.node("a")
 		s.remove(karpv1.ReasonEmpty, "empty", "a")
 		if wait, err := s.Turn(t.Context()); wait != 0 || err != nil {
@@ -60,7 +60,7 @@ func TestTurns(t *testing.T) {
 	})
 	t.Run("a conflict is no error, and the next pass comes soon", func(t *testing.T) {
 		t.Parallel()
-		s := newScene(t, interceptor.Funcs{
+		s := newFixture(t, interceptor.Funcs{
 			Patch: func(_ context.Context, _ client.WithWatch, obj client.Object, _ client.Patch, _ ...client.PatchOption) error {
 				return apierrors.NewConflict(corev1.Resource("nodes"), obj.GetName(), nil)
 			},
@@ -73,7 +73,7 @@ func TestTurns(t *testing.T) {
 	})
 	t.Run("a long pause is noticed", func(t *testing.T) {
 		t.Parallel()
-		s := newScene(t, interceptor.Funcs{})
+		s := newFixture(t, interceptor.Funcs{})
 		var lines []string
 		ctx := log.IntoContext(t.Context(), funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{Verbosity: 1}))
 		for _, pause := range []time.Duration{0, 15 * time.Minute, 15*time.Minute + time.Second} {
@@ -92,7 +92,7 @@ func TestTurns(t *testing.T) {
 // later it looks again. A pass that budgets limited has no cool-down.
 func TestConsolidationRestsWhileNothingChanges(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, interceptor.Funcs{})
+	s := newFixture(t, interceptor.Funcs{})
 	s.node("a", "web")
 	var quiet, limited bool
 	s.Decide = func(v disrupt.View, _ func() bool) disrupt.Decision {
@@ -127,7 +127,7 @@ func TestConsolidationRestsWhileNothingChanges(t *testing.T) {
 // V15-13: a node that reboots keeps its condition until the reboot is over.
 func TestRebootingNodesAreNotCleanedUp(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, interceptor.Funcs{})
+	s := newFixture(t, interceptor.Funcs{})
 	s.node("a", "web")
 	set := func(rebooting metav1.ConditionStatus) {
 		claim := s.claim("claim-a")
@@ -152,7 +152,7 @@ func TestRebootingNodesAreNotCleanedUp(t *testing.T) {
 // Disruption 3, step 2: budgets that cannot be read are logged once, with the pools.
 func TestBrokenBudgetsAreLoggedOnce(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, interceptor.Funcs{})
+	s := newFixture(t, interceptor.Funcs{})
 	edit(s, &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "general"}}, func(p *karpv1.NodePool) {
 		p.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: intstr.FromString("1"), Schedule: new("often"), Duration: new(karpv1.Duration("1h"))}}
 	})
@@ -171,7 +171,7 @@ func TestBrokenBudgetsAreLoggedOnce(t *testing.T) {
 // Disruption 23: what the line about a command says.
 func TestCommandsAreLogged(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, interceptor.Funcs{})
+	s := newFixture(t, interceptor.Funcs{})
 	s.node("a", "web", "api")
 	s.replace(karpv1.ReasonUnderutilized, "single", "a")
 	var line string
@@ -197,7 +197,7 @@ func TestCommandsAreLogged(t *testing.T) {
 // Disruption 15a: the line about a score has all that it was made of.
 func TestScoresAreLogged(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, interceptor.Funcs{})
+	s := newFixture(t, interceptor.Funcs{})
 	s.Decide = func(disrupt.View, func() bool) disrupt.Decision {
 		return disrupt.Decision{Scores: []disrupt.Score{{
 			Pool: "general", Nodes: []string{"a"}, Value: 0.7, Approved: true, Savings: 0.1, Moving: 0.2, Decision: "replace", Saves: 0.3, Cost: 4, PoolPrice: 5, PoolCost: 6, Least: 0.5, K: 2,
@@ -222,7 +222,7 @@ func TestScoresAreLogged(t *testing.T) {
 // operations 8.4: scores of moves under the policy Balanced.
 func TestScoresAreCounted(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, interceptor.Funcs{})
+	s := newFixture(t, interceptor.Funcs{})
 	s.Decide = func(disrupt.View, func() bool) disrupt.Decision {
 		return disrupt.Decision{Scores: []disrupt.Score{{Pool: "general", Value: 0.7, Approved: true}, {Pool: "general", Value: 0.2}}}
 	}
@@ -240,7 +240,7 @@ func TestScoresAreCounted(t *testing.T) {
 // The journal hears of decisions and of what became of them.
 func TestJournalHears(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, interceptor.Funcs{})
+	s := newFixture(t, interceptor.Funcs{})
 	s.node("a", "web")
 	kept := &diary{}
 	s.Journal = kept

@@ -14,7 +14,7 @@ import (
 // back. Only for the pod that really waits is a node launched.
 func TestFM_G08_PodsOfNodesThatStayAreNotBoughtFor(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, interceptor.Funcs{})
+	s := newFixture(t, interceptor.Funcs{})
 	s.node("a", "p1", "p2", "p3", "p4", "p5", "p6", "p7")
 	s.replace(karpv1.ReasonDrifted, "", "a")
 	s.mustPass()
@@ -33,7 +33,7 @@ func TestFM_G08_PodsOfNodesThatStayAreNotBoughtFor(t *testing.T) {
 // A command whose replacement goes is looked at now, not when it is due.
 func TestLostReplacementsAreNoticedAtOnce(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, interceptor.Funcs{})
+	s := newFixture(t, interceptor.Funcs{})
 	if err := s.Watch(t.Context(), s.feed); err != nil {
 		t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ func (r *rereads) List(ctx context.Context, list client.ObjectList, opts ...clie
 // from the watch cache of the API server. Each read of the newest state of a node would be a scan of all pods in etcd.
 func TestTrust_C08_PodsAreReadAgainFromTheWatchCache(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, interceptor.Funcs{})
+	s := newFixture(t, interceptor.Funcs{})
 	reader := &rereads{Reader: s.client, version: "4711", nodes: map[string]string{}}
 	s.Reader = reader
 	s.node("a")

@@ -31,7 +31,7 @@ func TestFM_P05_ANewLeaderWaitsForPrices(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t, interceptor.Funcs{})
+			s := newFixture(t, interceptor.Funcs{})
 			s.node("a", "web")
 			pass := 0
 			if tc.priced != nil {

@@ -26,7 +26,7 @@ func zero() *resource.Quantity { return resource.NewQuantity(0, resource.Decimal
 // the claim that turns up later is an ordinary one.
 func TestFM_K06_ReplacementNeverComesUp(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, interceptor.Funcs{})
+	s := newFixture(t, interceptor.Funcs{})
 	s.node("a", "web")
 	s.replace(karpv1.ReasonUnderutilized, "single", "a")
 	s.mustPass()
@@ -55,7 +55,7 @@ func TestFM_K06_ReplacementNeverComesUp(t *testing.T) {
 // FM K09: a user deletes one of the nodes while the command waits. It goes on with the others.
 func TestFM_K09_NodeDeletedMeanwhile(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, interceptor.Funcs{})
+	s := newFixture(t, interceptor.Funcs{})
 	s.node("a", "web")
 	s.node("b", "api")
 	s.replace(karpv1.ReasonUnderutilized, "multi", "a", "b")
@@ -77,18 +77,18 @@ func TestFM_K09_NodeDeletedMeanwhile(t *testing.T) {
 // of its pool (L-15), current or deprecated (LC-62).
 func TestProtectedWhileTheReplacementComesUp(t *testing.T) {
 	t.Parallel()
-	for name, protect := range map[string]func(s *scene){
-		"the node": func(s *scene) {
+	for name, protect := range map[string]func(s *fixture){
+		"the node": func(s *fixture) {
 			edit(s, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, func(n *corev1.Node) {
 				metav1.SetMetaDataAnnotation(&n.ObjectMeta, karpv1.AnnotationDoNotDisrupt, "true")
 			})
 		},
-		"the node, as of old": func(s *scene) {
+		"the node, as of old": func(s *fixture) {
 			edit(s, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, func(n *corev1.Node) {
 				metav1.SetMetaDataAnnotation(&n.ObjectMeta, karpv1.AnnotationDoNotConsolidate, "true")
 			})
 		},
-		"the pool": func(s *scene) {
+		"the pool": func(s *fixture) {
 			edit(s, &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "general"}}, func(p *karpv1.NodePool) {
 				metav1.SetMetaDataAnnotation(&p.ObjectMeta, karpv1.AnnotationDoNotDisrupt, "true")
 			})
@@ -96,7 +96,7 @@ func TestProtectedWhileTheReplacementComesUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t, interceptor.Funcs{})
+			s := newFixture(t, interceptor.Funcs{})
 			s.node("a", "web")
 			s.replace(karpv1.ReasonUnderutilized, "single", "a")
 			s.mustPass()
@@ -113,7 +113,7 @@ func TestProtectedWhileTheReplacementComesUp(t *testing.T) {
 // The replacement of a running command is not removed, though it is empty.
 func TestReplacementsAreSpokenFor(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, interceptor.Funcs{})
+	s := newFixture(t, interceptor.Funcs{})
 	s.node("a", "web")
 	s.replace(karpv1.ReasonUnderutilized, "single", "a")
 	s.mustPass()
@@ -146,7 +146,7 @@ func TestBoundsAreOnlyTightened(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			conflicts := 2
-			s := newScene(t, interceptor.Funcs{
+			s := newFixture(t, interceptor.Funcs{
 				Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 					if obj.GetAnnotations()[karpv1.AnnotationTerminationTimestamp] != "" && conflicts > 0 { // another client writes too
 						conflicts--
@@ -195,7 +195,7 @@ func TestBothLoopsAtOnce(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	deletes := map[string]int{}
-	s := newScene(t, interceptor.Funcs{
+	s := newFixture(t, interceptor.Funcs{
 		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
 			mu.Lock()
 			deletes[obj.GetName()]++

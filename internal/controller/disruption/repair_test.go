@@ -26,13 +26,13 @@ import (
 
 // repairScene is a scene in which unhealthy nodes are repaired, by the real decisions.
 type repairScene struct {
-	*scene
+	*fixture
 	lines []string
 }
 
 func newClinic(t *testing.T) *repairScene {
 	t.Helper()
-	c := &repairScene{scene: newScene(t, interceptor.Funcs{})}
+	c := &repairScene{fixture: newFixture(t, interceptor.Funcs{})}
 	set, err := disrupt.NewRepairSet([]cloud.Repair{
 		{Condition: "Ready", Status: "Unknown", Toleration: 30 * time.Minute, Bound: new(time.Duration(0)), Action: cloud.ReplaceNode},
 		{Condition: "DiskReady", Status: "False", ReasonRegex: "^Read", Toleration: time.Minute, Bound: new(time.Minute), Priority: 10, Action: cloud.RebootNode},

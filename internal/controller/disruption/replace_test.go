@@ -17,7 +17,7 @@ import (
 // workload has a place to go to.
 func TestReplaceFirstThenRemove(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, interceptor.Funcs{})
+	s := newFixture(t, interceptor.Funcs{})
 	s.node("a", "web", "api")
 	s.replace(karpv1.ReasonDrifted, "", "a")
 	s.mustPass()
@@ -68,7 +68,7 @@ func TestReplaceFirstThenRemove(t *testing.T) {
 // evicted, and drift of the pool waits.
 func TestFM_K07_NoCapacityForTheReplacement(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, interceptor.Funcs{})
+	s := newFixture(t, interceptor.Funcs{})
 	s.node("a", "web")
 	s.replace(karpv1.ReasonDrifted, "", "a")
 	s.mustPass()

@@ -32,7 +32,7 @@ func TestFM_K23_ReplacementsNeverJoin(t *testing.T) {
 		registration = 15 * time.Minute // then life cycle gives a claim up
 		budget       = 2
 	)
-	s := newScene(t, interceptor.Funcs{})
+	s := newFixture(t, interceptor.Funcs{})
 	s.Decide = disrupt.Next
 	edit(s, &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "general"}}, func(p *karpv1.NodePool) {
 		p.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: intstr.FromInt32(budget)}}
@@ -98,7 +98,7 @@ func TestFM_K23_ReplacementsNeverJoin(t *testing.T) {
 // though it is empty.
 func TestFM_K05_OneReplacementForAnExpiredNodeThatIsHeld(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, interceptor.Funcs{})
+	s := newFixture(t, interceptor.Funcs{})
 	s.Decide = disrupt.Next
 	edit(s, &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "general"}}, func(p *karpv1.NodePool) { p.Spec.Disruption.ConsolidateAfter = "0s" })
 	s.node("a", "db", "web")
@@ -140,7 +140,7 @@ func claimNames(list []karpv1.NodeClaim) []string {
 }
 
 // launch gives a claim its instance, of the size large.
-func (s *scene) launch(name string) {
+func (s *fixture) launch(name string) {
 	s.t.Helper()
 	labels := map[string]string{corev1.LabelInstanceTypeStable: "large", corev1.LabelTopologyZone: "a", karpv1.LabelCapacityType: karpv1.CapacityTypeOnDemand}
 	edit(s, &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}}, func(c *karpv1.NodeClaim) {
@@ -158,7 +158,7 @@ func (s *scene) launch(name string) {
 }
 
 // join makes the node of a claim that was launched come up.
-func (s *scene) join(name string) {
+func (s *fixture) join(name string) {
 	s.t.Helper()
 	s.up(name)
 	claim := s.claim(name)
@@ -191,7 +191,7 @@ func TestFM_K13_NoPlaceAnyMore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t, interceptor.Funcs{})
+			s := newFixture(t, interceptor.Funcs{})
 			s.node("a", "web")
 			s.node("b", "api")
 			s.decide = func(v disrupt.View) []disrupt.Command {

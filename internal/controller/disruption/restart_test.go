@@ -16,7 +16,7 @@ import (
 // room, else there would have to be a second replacement for them.
 func TestReplacementsAreNotGivenAwayAfterARestart(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, interceptor.Funcs{})
+	s := newFixture(t, interceptor.Funcs{})
 	s.node("a", "web", "api")
 	s.replace(karpv1.ReasonDrifted, "", "a")
 	s.mustPass()

@@ -25,14 +25,14 @@ import (
 // taint is left behind, nothing was ordered, nothing is deleted.
 func TestPodsThatComeBeforeTheTaintEndAMove(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(s *scene){
-		"another pod":            func(s *scene) { s.bind("late", "a") },
-		"a pod that is guarded":  func(s *scene) { protect(s, "web") },
-		"a pending pod expected": func(s *scene) { s.memory.Nominate("a", s.clock.Add(time.Minute)) },
+	for name, change := range map[string]func(s *fixture){
+		"another pod":            func(s *fixture) { s.bind("late", "a") },
+		"a pod that is guarded":  func(s *fixture) { protect(s, "web") },
+		"a pending pod expected": func(s *fixture) { s.memory.Nominate("a", s.clock.Add(time.Minute)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t, interceptor.Funcs{})
+			s := newFixture(t, interceptor.Funcs{})
 			s.node("a", "web")
 			s.node("b", "api")
 			s.replace(karpv1.ReasonUnderutilized, "multi", "a", "b")
@@ -60,7 +60,7 @@ func TestPodsThatComeBeforeTheTaintEndAMove(t *testing.T) {
 	}
 }
 
-func protect(s *scene, pod string) {
+func protect(s *fixture, pod string) {
 	edit(s, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: pod}}, func(p *corev1.Pod) {
 		metav1.SetMetaDataAnnotation(&p.ObjectMeta, karpv1.AnnotationDoNotDisrupt, "true")
 	})
@@ -69,7 +69,7 @@ func protect(s *scene, pod string) {
 // G12: a node that turned out to stay is not held and released with every pass.
 func TestFM_G12_NodesThatObjectAreLeftAlone(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, interceptor.Funcs{})
+	s := newFixture(t, interceptor.Funcs{})
 	s.node("a", "web")
 	s.bind("unknown", "a")
 	hidden := func(v disrupt.View) []disrupt.Command {
@@ -97,7 +97,7 @@ func TestNodesThatCannotBeHeld(t *testing.T) {
 	for decision, want := range map[string][]string{disrupt.Replace: nil, disrupt.Delete: {"claim-b"}} {
 		t.Run(decision, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t, interceptor.Funcs{
+			s := newFixture(t, interceptor.Funcs{
 				Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 					if obj.GetName() == "a" {
 						return errors.New("no")
@@ -135,7 +135,7 @@ func TestNodesThatCannotBeHeld(t *testing.T) {
 // of the pool rests.
 func TestOrdersThatFail(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, interceptor.Funcs{
+	s := newFixture(t, interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
 			if _, is := obj.(*karpv1.NodeClaim); is && !strings.HasPrefix(obj.GetName(), "claim-") {
 				return errors.New("denied")
@@ -165,7 +165,7 @@ func TestOrdersThatFail(t *testing.T) {
 // API 4.2: limits are looked at again when replacements are ordered.
 func TestLimitsHoldForReplacements(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, interceptor.Funcs{})
+	s := newFixture(t, interceptor.Funcs{})
 	s.node("a", "web")
 	s.replace(karpv1.ReasonDrifted, "", "a")
 	edit(s, &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "general"}}, func(p *karpv1.NodePool) {
@@ -180,7 +180,7 @@ func TestLimitsHoldForReplacements(t *testing.T) {
 // for, and the provisioner launches nothing for them.
 func TestMovesToNodesThatExist(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, interceptor.Funcs{})
+	s := newFixture(t, interceptor.Funcs{})
 	s.node("a", "web")
 	s.node("b", "api")
 	s.decide = func(v disrupt.View) []disrupt.Command {
@@ -209,7 +209,7 @@ func TestMovesToNodesThatExist(t *testing.T) {
 // Disruption 17, 1: a node that is part of a running command is in no other one.
 func TestOneCommandForANode(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, interceptor.Funcs{})
+	s := newFixture(t, interceptor.Funcs{})
 	s.node("a", "web")
 	s.replace(karpv1.ReasonDrifted, "", "a")
 	s.mustPass()
@@ -223,7 +223,7 @@ func TestOneCommandForANode(t *testing.T) {
 // Several commands run at once; one that fails does not stop the others.
 func TestSeveralCommands(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, interceptor.Funcs{})
+	s := newFixture(t, interceptor.Funcs{})
 	for _, name := range []string{"a", "b", "c"} {
 		s.node(name, "pod-"+name)
 	}
@@ -262,7 +262,7 @@ func TestSeveralCommands(t *testing.T) {
 // together (disruption 18).
 func TestReplacementsFromTheTemplate(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, interceptor.Funcs{})
+	s := newFixture(t, interceptor.Funcs{})
 	s.node("a", "web")
 	s.node("b", "api")
 	s.decide = func(v disrupt.View) []disrupt.Command {
@@ -290,7 +290,7 @@ func TestReplacementsFromTheTemplate(t *testing.T) {
 // V15-50: a node that is terminated before its replacement exists is counted apart.
 func TestTerminateFirst(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, interceptor.Funcs{})
+	s := newFixture(t, interceptor.Funcs{})
 	s.node("a", "web")
 	s.decide = func(v disrupt.View) []disrupt.Command {
 		s.decide = nil
@@ -310,7 +310,7 @@ func TestTerminateFirst(t *testing.T) {
 // V15-34: reboots are handed over; no taint, no queue.
 func TestRebootsAreHandedOver(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, interceptor.Funcs{})
+	s := newFixture(t, interceptor.Funcs{})
 	s.node("a", "web")
 	var got []string
 	for _, by := range []func(context.Context, disrupt.Command) error{nil, func(_ context.Context, c disrupt.Command) error {

@@ -45,7 +45,7 @@ func TestFM_G09_OneNodeDoesNotStarveOthers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t, calls)
+			s := newFixture(t, calls)
 			s.node("a")
 			s.node("b", "web")
 			s.drift("b")
@@ -63,7 +63,7 @@ func TestFM_G09_OneNodeDoesNotStarveOthers(t *testing.T) {
 }
 
 // drift marks the claim of a node as drifted.
-func (s *scene) drift(node string) {
+func (s *fixture) drift(node string) {
 	s.t.Helper()
 	claim := s.claim("claim-" + node)
 	claim.Status.Conditions = append(claim.Status.Conditions,
@@ -79,7 +79,7 @@ func (s *scene) drift(node string) {
 func TestOrdersThatAreFilledInPart(t *testing.T) {
 	t.Parallel()
 	var made atomic.Int64
-	s := newScene(t, interceptor.Funcs{
+	s := newFixture(t, interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
 			if _, is := obj.(*karpv1.NodeClaim); is && !strings.HasPrefix(obj.GetName(), "claim-") {
 				if made.Add(1)%2 == 0 {
@@ -124,7 +124,7 @@ func TestOrdersThatAreFilledInPart(t *testing.T) {
 // Disruption 16, G5: another node goes between the decision and the start, and the budget is spent.
 func TestBudgetsSpentMeanwhile(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, interceptor.Funcs{})
+	s := newFixture(t, interceptor.Funcs{})
 	for _, name := range []string{"a", "b", "c"} {
 		s.node(name)
 	}
@@ -152,7 +152,7 @@ func TestBudgetsSpentMeanwhile(t *testing.T) {
 // The same for a reboot, which uses a budget too (V15-16).
 func TestBudgetsSpentBeforeAReboot(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, interceptor.Funcs{})
+	s := newFixture(t, interceptor.Funcs{})
 	s.node("a")
 	s.node("b")
 	edit(s, &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "general"}}, func(p *karpv1.NodePool) {
@@ -183,7 +183,7 @@ func TestBudgetsSpentBeforeAReboot(t *testing.T) {
 // A panic over one object ends neither the process nor the work on the others (G9).
 func TestFM_G09_PanicsStayWithTheirObject(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, interceptor.Funcs{
+	s := newFixture(t, interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 			if obj.GetName() == "a" {
 				panic("bug")

@@ -19,7 +19,7 @@ import (
 )
 
 // admit has claims created through a function, as admission does it.
-func (l *lab) admit(do func(claim *karpv1.NodeClaim) error) {
+func (l *fixture) admit(do func(claim *karpv1.NodeClaim) error) {
 	l.Claims.Client = interceptor.NewClient(l.client, interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
 			if err := do(obj.(*karpv1.NodeClaim)); err != nil {
@@ -34,7 +34,7 @@ func (l *lab) admit(do func(claim *karpv1.NodeClaim) error) {
 // is denied is left alone for a while.
 func TestFM_A14_DeniedClaims(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newFixture(t)
 	tries := 0
 	l.admit(func(claim *karpv1.NodeClaim) error {
 		if strings.HasPrefix(claim.Name, "first-") {
@@ -61,7 +61,7 @@ func TestFM_A14_DeniedClaims(t *testing.T) {
 // others are planned for as always.
 func TestFM_A13_AlteredClaims(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newFixture(t)
 	l.admit(func(claim *karpv1.NodeClaim) error {
 		claim.Spec.Taints = append(claim.Spec.Taints, corev1.Taint{Key: "example.com/added", Effect: corev1.TaintEffectNoSchedule})
 		return nil
@@ -88,7 +88,7 @@ func TestFM_A13_AlteredClaims(t *testing.T) {
 // RH-02, RH-03: a pool whose nodes do not register is backed off, and events of pods say so; among pools of equal weight it comes last.
 func TestRH_02_UnhealthyPoolsRest(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newFixture(t)
 	unhealthy := controllertest.ReadyPool("sick") // before "other": names descend
 	unhealthy.Status.Conditions = append(unhealthy.Status.Conditions, metav1.Condition{Type: karpv1.ConditionNodeRegistrationHealthy, Status: metav1.ConditionFalse})
 	l.add(unhealthy, controllertest.PendingPod("web", "1"))

@@ -33,7 +33,7 @@ func failLaunch(r *provisioning.LaunchBackoff, claim *karpv1.NodeClaim) {
 // 16 claims for one instance type find no capacity. Pods that need another one do not wait.
 func TestTrust_A05_InsufficientCapacityOfOneKindLeavesTheRest(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newFixture(t)
 	for range 16 {
 		failLaunch(l.LaunchBackoff, failedClaim("general", in(corev1.LabelInstanceTypeStable, "large")))
 	}

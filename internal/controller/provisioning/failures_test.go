@@ -27,7 +27,7 @@ import (
 )
 
 // remove takes objects away.
-func (l *lab) remove(objects ...metav1.Object) {
+func (l *fixture) remove(objects ...metav1.Object) {
 	l.t.Helper()
 	for _, obj := range objects {
 		informer, err := l.feed.FakeInformerFor(l.t.Context(), obj.(client.Object))
@@ -39,7 +39,7 @@ func (l *lab) remove(objects ...metav1.Object) {
 }
 
 // join brings up the node of a claim that was launched.
-func (l *lab) join(claim *karpv1.NodeClaim, cpu string) *corev1.Node {
+func (l *fixture) join(claim *karpv1.NodeClaim, cpu string) *corev1.Node {
 	l.t.Helper()
 	size := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("32Gi"), corev1.ResourcePods: resource.MustParse("110")}
 	node := &corev1.Node{
@@ -59,7 +59,7 @@ func (l *lab) join(claim *karpv1.NodeClaim, cpu string) *corev1.Node {
 func TestFM_I01_SchedulerRejectsTheNode(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := newLab(t)
+		l := newFixture(t)
 		pod := controllertest.PendingPod("picky", "1")
 		l.add(controllertest.ReadyPool("general"), pod)
 		l.Pass(t.Context())
@@ -89,7 +89,7 @@ func TestFM_I01_SchedulerRejectsTheNode(t *testing.T) {
 		}
 		memory := l.Store.(*store.Store)
 		removed := func() []disrupt.Command {
-			types, _ := l.shop.Types(t.Context(), nil)
+			types, _ := l.provider.Types(t.Context(), nil)
 			return disrupt.Next(disrupt.View{DisruptionView: memory.Disruption(map[string][]catalog.InstanceType{"general": types})}, nil).Commands
 		}
 		if commands := removed(); len(commands) > 0 {
@@ -108,7 +108,7 @@ func TestFM_I01_SchedulerRejectsTheNode(t *testing.T) {
 func TestFM_I01_PodsThatCome(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := newLab(t)
+		l := newFixture(t)
 		l.add(controllertest.ReadyPool("general"), controllertest.PendingPod("slow", "1"))
 		l.Pass(t.Context())
 		l.launchAll()
@@ -160,7 +160,7 @@ func TestFM_I03_BrokenVolumes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLab(t)
+			l := newFixture(t)
 			broken := controllertest.PendingPod("broken", "7")
 			broken.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
 			l.add(controllertest.ReadyPool("general"), broken, controllertest.PendingPod("fine", "7"))
@@ -188,7 +188,7 @@ func TestFM_I03_BrokenVolumes(t *testing.T) {
 // changes.
 func TestFM_I08_PodsOfANodeThatIsMissing(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newFixture(t)
 	spread := func(name, node string) *corev1.Pod {
 		p := controllertest.PendingPod(name, "1")
 		p.Labels = map[string]string{"app": "web"}
@@ -219,7 +219,7 @@ func TestFM_I08_PodsOfANodeThatIsMissing(t *testing.T) {
 // room for it.
 func TestFM_I11_DaemonSetComesLate(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newFixture(t)
 	l.add(controllertest.ReadyPool("general"), controllertest.PendingPod("old", "1500m"))
 	l.Pass(t.Context())
 	l.launchAll()
@@ -251,7 +251,7 @@ func TestFM_I11_DaemonSetComesLate(t *testing.T) {
 // replaced once there is room below the limit.
 func TestFM_I21_LimitBelowUsage(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newFixture(t)
 	pool := controllertest.ReadyPool("general")
 	l.add(pool, controllertest.PendingPod("a", "6"), controllertest.PendingPod("b", "6"))
 	l.Pass(t.Context())
@@ -294,7 +294,7 @@ func (p planned) Planned(solve.Plan, time.Time) { p() }
 // ordered meanwhile is replaced as drifted, since the hash of the pool is another.
 func TestFM_I24_TaintsChangeWhilePlanning(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newFixture(t)
 	pool := controllertest.ReadyPool("general")
 	tainted := pool.DeepCopy()
 	tainted.Spec.Template.Spec.Taints = []corev1.Taint{{Key: "dedicated", Value: "x", Effect: corev1.TaintEffectNoSchedule}}
@@ -328,7 +328,7 @@ func TestFM_I24_TaintsChangeWhilePlanning(t *testing.T) {
 // FM I25: jobs that come every minute, each in place of those before, stay on the node there is.
 func TestFM_I25_JobsEveryMinute(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newFixture(t)
 	l.add(controllertest.ReadyPool("general"), controllertest.PendingPod("first", "7"))
 	l.Pass(t.Context())
 	l.launchAll()
@@ -378,8 +378,8 @@ func (s lateShop) Types(ctx context.Context, pool *karpv1.NodePool) ([]catalog.I
 // and at every stage until then the next plan finds the claim again, also while its labels do not have them.
 func TestFM_I26_LabelsThatComeLate(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	l.Cloud = lateShop{l.shop}
+	l := newFixture(t)
+	l.Cloud = lateShop{l.provider}
 	pod := controllertest.PendingPod("picky", "1")
 	pod.Spec.NodeSelector = map[string]string{awsv1.LabelPlacementGroupPartition: "2", awsv1.LabelZoneID: "az1"}
 	l.add(controllertest.ReadyPool("general"), pod)

@@ -11,7 +11,7 @@ import (
 
 func TestTrust_C05_AMistypedInstanceTypeIsReported(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newFixture(t)
 	pool := controllertest.ReadyPool("general")
 	pool.Spec.Template.Spec.Requirements = []karpv1.Requirement{{Key: corev1.LabelInstanceTypeStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"smal", "large"}}}
 	l.add(pool, controllertest.PendingPod("a", "1"))

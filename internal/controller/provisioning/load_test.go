@@ -15,7 +15,7 @@ import (
 )
 
 // slowly is a clock that moves with every look at it, as if each step of planning took that long.
-func slowly(l *lab, step time.Duration) {
+func slowly(l *fixture, step time.Duration) {
 	at := time.Now()
 	l.Now = func() time.Time { at = at.Add(step); return at }
 }
@@ -24,7 +24,7 @@ func slowly(l *lab, step time.Duration) {
 // everybody has a turn, although those who have no place are always looked at first.
 func TestFM_I13_PlansThatAreCutOff(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newFixture(t)
 	slowly(l, time.Second)
 	const impossible, possible = 150, 20
 	l.add(controllertest.ReadyPool("general"))
@@ -66,7 +66,7 @@ func TestFM_I13_PlansThatAreCutOff(t *testing.T) {
 // FM I14: a pod with more wishes and alternatives than anybody can look at does not keep others waiting.
 func TestFM_I14_OnePathologicalPod(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newFixture(t)
 	slowly(l, time.Millisecond)
 	odd := controllertest.PendingPod("odd", "7")
 	odd.Labels = map[string]string{"app": "odd"}
@@ -105,7 +105,7 @@ func TestFM_I14_OnePathologicalPod(t *testing.T) {
 // FM I12: ten thousand pods at once get their nodes from the first plan, and the next orders nothing more.
 func TestFM_I12_TenThousandPodsAtOnce(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newFixture(t)
 	slowly(l, time.Millisecond)
 	const pods = 10_000
 	l.add(controllertest.ReadyPool("general"))

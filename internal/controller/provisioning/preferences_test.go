@@ -25,7 +25,7 @@ func TestPreferencesAreNamedOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLab(t)
+			l := newFixture(t)
 			l.Policy.IgnorePreferences = tc.ignore
 			wishful := controllertest.PendingPod("wishful", "1")
 			wishful.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
@@ -56,7 +56,7 @@ func TestPreferencesAreNamedOnce(t *testing.T) {
 // A pod with thousands of preferences is planned for by the heaviest, and reported once.
 func TestTrust_C02_IgnoredPreferencesAreReported(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newFixture(t)
 	pod := controllertest.PendingPod("villain", "1")
 	prefers := &corev1.NodeAffinity{}
 	for i := range 300 {

@@ -18,7 +18,7 @@ import (
 // operations 8.5: the plan that is being made shows, and is gone from the metrics once it is there.
 func TestPlanInTheMakingShows(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newFixture(t)
 	l.add(controllertest.ReadyPool("general"), controllertest.PendingPod("a", "500m"), controllertest.PendingPod("b", "500m"))
 	most := 0.0
 	l.Now = func() time.Time { // is read while the plan is made
@@ -53,7 +53,7 @@ func sum(gauge *prometheus.GaugeVec) float64 {
 // operations 10.1: a pod that cannot be planned for is in the log, once.
 func TestIgnoredPodsAreLogged(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newFixture(t)
 	pod := controllertest.PendingPod("gpu", "1")
 	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}}
 	l.add(controllertest.ReadyPool("general"), pod)

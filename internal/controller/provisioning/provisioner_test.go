@@ -27,20 +27,20 @@ import (
 )
 
 // lab is a provisioner with a store that the test feeds.
-type lab struct {
+type fixture struct {
 	*provisioning.Provisioner
-	t       *testing.T
-	feed    *informertest.FakeInformers
-	client  client.WithWatch
-	shop    *controllertest.Catalogue
-	emitted *controllertest.Transcript
-	metrics *metric.Set
+	t        *testing.T
+	feed     *informertest.FakeInformers
+	client   client.WithWatch
+	provider *controllertest.Catalogue
+	emitted  *controllertest.Transcript
+	metrics  *metric.Set
 }
 
-func newLab(t *testing.T) *lab {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	scheme := controllertest.Scheme(t)
-	l := &lab{t: t, feed: &informertest.FakeInformers{Scheme: scheme, Synced: new(true)}, shop: &controllertest.Catalogue{}, emitted: &controllertest.Transcript{}, metrics: metric.New(prometheus.NewRegistry())}
+	l := &fixture{t: t, feed: &informertest.FakeInformers{Scheme: scheme, Synced: new(true)}, provider: &controllertest.Catalogue{}, emitted: &controllertest.Transcript{}, metrics: metric.New(prometheus.NewRegistry())}
 	l.client = fake.NewClientBuilder().WithScheme(scheme).Build()
 	batcher := provisioning.NewBatcher(time.Second, 10*time.Second)
 	memory := store.New(store.Options{
@@ -50,14 +50,14 @@ func newLab(t *testing.T) *lab {
 		t.Fatal(err)
 	}
 	l.Provisioner = &provisioning.Provisioner{
-		Store: memory, Cloud: l.shop, Events: l.emitted, Metrics: l.metrics, Batcher: batcher, Policy: solve.Policy{NodeFee: 0.02},
+		Store: memory, Cloud: l.provider, Events: l.emitted, Metrics: l.metrics, Batcher: batcher, Policy: solve.Policy{NodeFee: 0.02},
 		Claims:     &execute.Claims{Client: l.client, Store: memory, Metrics: l.metrics, Words: awsv1.Vocabulary()},
 		Nomination: 20 * time.Second, LaunchBackoff: provisioning.NewLaunchBackoff(awsv1.LabelCapacityReservationID), Pulse: controllertest.Pulse{}, Now: time.Now,
 	}
 	return l
 }
 
-func (l *lab) add(objects ...metav1.Object) {
+func (l *fixture) add(objects ...metav1.Object) {
 	l.t.Helper()
 	for _, obj := range objects {
 		informer, err := l.feed.FakeInformerFor(l.t.Context(), obj.(client.Object))
@@ -68,7 +68,7 @@ func (l *lab) add(objects ...metav1.Object) {
 	}
 }
 
-func (l *lab) claims() []karpv1.NodeClaim {
+func (l *fixture) claims() []karpv1.NodeClaim {
 	l.t.Helper()
 	list := &karpv1.NodeClaimList{}
 	if err := l.client.List(l.t.Context(), list); err != nil {
@@ -80,7 +80,7 @@ func (l *lab) claims() []karpv1.NodeClaim {
 // S-001, S-006: pods that fit together get one node, the cheapest that holds them, and hear of it.
 func TestPassOrdersNodes(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newFixture(t)
 	l.add(controllertest.ReadyPool("general"), controllertest.PendingPod("a", "500m"), controllertest.PendingPod("b", "500m"))
 	l.Pass(t.Context())
 	claims := l.claims()
@@ -103,7 +103,7 @@ func TestPassOrdersNodes(t *testing.T) {
 // planning does not wait for it.
 func TestFM_G8_NoSecondClaim(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newFixture(t)
 	l.add(controllertest.ReadyPool("general"), controllertest.PendingPod("a", "500m"))
 	for range 3 {
 		l.Pass(t.Context())
@@ -121,7 +121,7 @@ func TestFM_G8_NoSecondClaim(t *testing.T) {
 // Scheduling 3.4, 6.3: pods that cannot be helped hear why, and the others are helped.
 func TestPodsThatCannotBeHelped(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newFixture(t)
 	invalid := controllertest.PendingPod("invalid", "1")
 	invalid.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "x"}
 	silent := controllertest.PendingPod("silent", "1")
@@ -147,7 +147,7 @@ func TestPodsThatCannotBeHelped(t *testing.T) {
 // SC-09: a pool whose requirements leave nothing says so.
 func TestPoolWithoutTypes(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newFixture(t)
 	pool := controllertest.ReadyPool("arm")
 	pool.Spec.Template.Spec.Requirements = []karpv1.Requirement{{Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"arm64"}}}
 	l.add(pool, controllertest.PendingPod("a", "1"))
@@ -160,14 +160,14 @@ func TestPoolWithoutTypes(t *testing.T) {
 // SC-08, FM I17: a pool that cannot say what it offers does not hold up others; nor does a bad object.
 func TestPassSurvives(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newFixture(t)
 	l.add(controllertest.ReadyPool("general"), controllertest.PendingPod("a", "1"))
-	l.shop.Err = errors.New("no route to host")
+	l.provider.Err = errors.New("no route to host")
 	l.Pass(t.Context())
 	if n := len(l.claims()); n != 0 {
 		t.Errorf("%d claims although nothing is known to launch", n)
 	}
-	l.shop.Err = nil
+	l.provider.Err = nil
 	l.Pass(t.Context())
 	if n := len(l.claims()); n != 1 {
 		t.Errorf("%d claims after the pool recovered, want one", n)
@@ -178,15 +178,15 @@ func TestPassSurvives(t *testing.T) {
 func TestLoop(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := newLab(t)
+		l := newFixture(t)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- l.Start(ctx) }()
-		l.shop.Panic = true
+		l.provider.Panic = true
 		l.add(controllertest.ReadyPool("general"), controllertest.PendingPod("a", "1"))
 		time.Sleep(time.Second)
 		synctest.Wait()
-		l.shop.Panic = false
+		l.provider.Panic = false
 		if n := len(l.claims()); n != 0 {
 			t.Fatalf("%d claims", n)
 		}

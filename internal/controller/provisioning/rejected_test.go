@@ -15,7 +15,7 @@ import (
 // One pod that the planner gets wrong must not keep the others waiting.
 func TestTrust_C03_OneRejectedPlanDoesNotStopTheOthers(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newFixture(t)
 	l.CheckPlansWith(func(p solve.Problem, plan solve.Plan) []check.Violation {
 		found := check.Plan(p, plan)
 		for _, n := range plan.Create {

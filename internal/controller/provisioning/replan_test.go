@@ -26,7 +26,7 @@ import (
 )
 
 // launchAll is what happens when the cloud responds: each claim has the cheapest type it allows.
-func (l *lab) launchAll() {
+func (l *fixture) launchAll() {
 	for _, c := range l.claims() {
 		types := c.Spec.Requirements[len(c.Spec.Requirements)-1]
 		cpu := map[string]string{"small": "2", "large": "8"}[types.Values[0]]
@@ -42,15 +42,15 @@ func (l *lab) launchAll() {
 // claims that are on their way, and orders nothing for pods that were planned before.
 func TestFM_G8_MixedPodsFindTheirClaimsAgain(t *testing.T) {
 	t.Parallel()
-	for name, prepare := range map[string]func(l *lab){
-		"not launched yet": func(*lab) {},
-		"launched":         (*lab).launchAll,
-		"with a DaemonSet": func(*lab) {},
+	for name, prepare := range map[string]func(l *fixture){
+		"not launched yet": func(*fixture) {},
+		"launched":         (*fixture).launchAll,
+		"with a DaemonSet": func(*fixture) {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for seed := range uint64(15) {
-				l := newLab(t)
+				l := newFixture(t)
 				l.add(controllertest.ReadyPool("general"))
 				if name == "with a DaemonSet" {
 					set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "agent", UID: "agent"}}
@@ -79,7 +79,7 @@ func TestFM_G8_MixedPodsFindTheirClaimsAgain(t *testing.T) {
 // A pod that comes before the node of another is launched goes there too if whatever is launched has room for it.
 func TestRoomOfClaimsIsUsedBeforeTheyAreLaunched(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newFixture(t)
 	l.add(controllertest.ReadyPool("general"), controllertest.PendingPod("first", "500m"))
 	l.Pass(t.Context())
 	l.add(controllertest.PendingPod("second", "500m"))
@@ -94,7 +94,7 @@ func TestRoomOfClaimsIsUsedBeforeTheyAreLaunched(t *testing.T) {
 func TestFM_G8_ClaimsThatNoWatchTellsOf(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := newLab(t)
+		l := newFixture(t)
 		l.add(controllertest.ReadyPool("general"), controllertest.PendingPod("a", "1"))
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
@@ -129,11 +129,11 @@ func TestFM_G8_ClaimsThatNoWatchTellsOf(t *testing.T) {
 func TestFM_C03_ANewLeaderKnowsAllClaims(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		before := newLab(t)
+		before := newFixture(t)
 		before.add(controllertest.ReadyPool("general"), controllertest.PendingPod("a", "1"))
 		before.Pass(t.Context())
 
-		l := newLab(t)
+		l := newFixture(t)
 		l.add(controllertest.ReadyPool("general"), controllertest.PendingPod("a", "1"), controllertest.PendingPod("b", "1")) // it has seen other pods, so it would name its claim otherwise
 		for i := range before.claims() {
 			claim := &before.claims()[i]
@@ -171,7 +171,7 @@ func TestFM_C03_ANewLeaderKnowsAllClaims(t *testing.T) {
 // seconds.
 func TestFM_I18_NoErrorSpam(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newFixture(t)
 	l.add(controllertest.ReadyPool("general"), controllertest.PendingPod("huge", "100"))
 	lines := 0
 	ctx := log.IntoContext(t.Context(), funcr.New(func(_, args string) {
@@ -185,7 +185,7 @@ func TestFM_I18_NoErrorSpam(t *testing.T) {
 	if lines != 1 {
 		t.Errorf("%d lines about one pod after three plans, want one", lines)
 	}
-	l.shop.None = true
+	l.provider.None = true
 	l.Pass(ctx)
 	if lines != 2 {
 		t.Errorf("%d lines, want another when the reason changed", lines)
@@ -196,7 +196,7 @@ func TestFM_I18_NoErrorSpam(t *testing.T) {
 // place that is free now is not launched again.
 func TestPodsWhosePlaceIsTaken(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newFixture(t)
 	l.add(controllertest.ReadyPool("general"), controllertest.PendingPod("large", "7"))
 	l.Pass(t.Context())
 	l.launchAll()

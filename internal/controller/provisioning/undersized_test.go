@@ -17,7 +17,7 @@ import (
 func TestTrust_A15_NodesThatComeUpSmallAreNotBoughtOverAndOver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := newLab(t)
+		l := newFixture(t)
 		var lines []string
 		ctx := log.IntoContext(t.Context(), funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}))
 		l.add(controllertest.ReadyPool("general"), controllertest.PendingPod("web", "1500m"))

@@ -36,7 +36,7 @@ import (
 
 // scene is a cluster with objects, a store and a Disruption. Processes start and end: boot ends
 // one and starts the next over the same objects.
-type scene struct {
+type fixture struct {
 	*disruption.Disruption
 	t       *testing.T
 	client  client.WithWatch
@@ -49,10 +49,10 @@ type scene struct {
 	decide  func(disrupt.View) []disrupt.Command // what the next passes decide
 }
 
-func newScene(t *testing.T, calls interceptor.Funcs) *scene {
+func newFixture(t *testing.T, calls interceptor.Funcs) *fixture {
 	t.Helper()
 	scheme := controllertest.Scheme(t)
-	s := &scene{t: t, clock: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	s := &fixture{t: t, clock: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	s.client = fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(calls).WithStatusSubresource(&karpv1.NodeClaim{}).
 		WithIndex(&corev1.Pod{}, lookup.PodNodeName, func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).Build()
 	s.boot()
@@ -63,7 +63,7 @@ func newScene(t *testing.T, calls interceptor.Funcs) *scene {
 }
 
 // boot starts a process that knows nothing.
-func (s *scene) boot() {
+func (s *fixture) boot() {
 	s.feed = &informertest.FakeInformers{Scheme: s.client.Scheme(), Synced: new(true)}
 	s.emitted, s.metrics = &controllertest.Transcript{}, metric.New(prometheus.NewRegistry())
 	now := func() time.Time { return s.clock }
@@ -93,7 +93,7 @@ func (s *scene) boot() {
 	s.sync()
 }
 
-func (s *scene) create(objects ...client.Object) {
+func (s *fixture) create(objects ...client.Object) {
 	s.t.Helper()
 	for _, obj := range objects {
 		if err := s.client.Create(s.t.Context(), obj); err != nil {
@@ -104,7 +104,7 @@ func (s *scene) create(objects ...client.Object) {
 }
 
 // sync gives the store all objects, as watches do.
-func (s *scene) sync() {
+func (s *fixture) sync() {
 	s.t.Helper()
 	ctx := s.t.Context()
 	pools, claims, nodes, pods := &karpv1.NodePoolList{}, &karpv1.NodeClaimList{}, &corev1.NodeList{}, &corev1.PodList{}
@@ -127,7 +127,7 @@ func (s *scene) sync() {
 	}
 }
 
-func (s *scene) tellMemory(obj client.Object) {
+func (s *fixture) tellMemory(obj client.Object) {
 	informer, err := s.feed.FakeInformerFor(s.t.Context(), obj)
 	if err != nil {
 		s.t.Fatal(err)
@@ -136,7 +136,7 @@ func (s *scene) tellMemory(obj client.Object) {
 }
 
 // node adds a node that is up, with its claim and pods of one core each.
-func (s *scene) node(name string, pods ...string) {
+func (s *fixture) node(name string, pods ...string) {
 	s.t.Helper()
 	size := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("32Gi"), corev1.ResourcePods: resource.MustParse("110")}
 	labels := map[string]string{
@@ -166,7 +166,7 @@ func (s *scene) node(name string, pods ...string) {
 }
 
 // bind adds a pod that runs on a node.
-func (s *scene) bind(name, node string) {
+func (s *fixture) bind(name, node string) {
 	s.t.Helper()
 	pod := controllertest.PendingPod(name, "1")
 	pod.Spec.NodeName, pod.Status = node, corev1.PodStatus{Phase: corev1.PodRunning}
@@ -174,7 +174,7 @@ func (s *scene) bind(name, node string) {
 }
 
 // pass lets both loops do what they have to do once, with the store up to date before and after.
-func (s *scene) pass() error {
+func (s *fixture) pass() error {
 	s.t.Helper()
 	s.sync()
 	err := s.Pass(s.t.Context())
@@ -182,7 +182,7 @@ func (s *scene) pass() error {
 	return err
 }
 
-func (s *scene) mustPass() {
+func (s *fixture) mustPass() {
 	s.t.Helper()
 	if err := s.pass(); err != nil {
 		s.t.Fatal(err)
@@ -190,7 +190,7 @@ func (s *scene) mustPass() {
 }
 
 // work lets time go by and the queue look at its commands.
-func (s *scene) work(later time.Duration) {
+func (s *fixture) work(later time.Duration) {
 	s.t.Helper()
 	s.clock = s.clock.Add(later)
 	s.sync()
@@ -201,7 +201,7 @@ func (s *scene) work(later time.Duration) {
 }
 
 // claims lists the names of claims: those that are there and not being deleted, and those that are.
-func (s *scene) claims() (stay, gone []string) {
+func (s *fixture) claims() (stay, gone []string) {
 	s.t.Helper()
 	list := &karpv1.NodeClaimList{}
 	if err := s.client.List(s.t.Context(), list); err != nil {
@@ -218,7 +218,7 @@ func (s *scene) claims() (stay, gone []string) {
 }
 
 // replacements lists the claims that were ordered here.
-func (s *scene) replacements() []karpv1.NodeClaim {
+func (s *fixture) replacements() []karpv1.NodeClaim {
 	s.t.Helper()
 	list := &karpv1.NodeClaimList{}
 	if err := s.client.List(s.t.Context(), list); err != nil {
@@ -227,7 +227,7 @@ func (s *scene) replacements() []karpv1.NodeClaim {
 	return slices.DeleteFunc(list.Items, func(c karpv1.NodeClaim) bool { return len(c.Name) > 6 && c.Name[:6] == "claim-" })
 }
 
-func (s *scene) claim(name string) *karpv1.NodeClaim {
+func (s *fixture) claim(name string) *karpv1.NodeClaim {
 	s.t.Helper()
 	claim := &karpv1.NodeClaim{}
 	if err := s.client.Get(s.t.Context(), client.ObjectKey{Name: name}, claim); err != nil {
@@ -237,7 +237,7 @@ func (s *scene) claim(name string) *karpv1.NodeClaim {
 }
 
 // up makes replacements come up.
-func (s *scene) up(names ...string) {
+func (s *fixture) up(names ...string) {
 	s.t.Helper()
 	for _, name := range names {
 		claim := s.claim(name)
@@ -252,7 +252,7 @@ func (s *scene) up(names ...string) {
 }
 
 // ice ends a replacement as life cycle does when there is no capacity.
-func (s *scene) ice(name string) {
+func (s *fixture) ice(name string) {
 	s.t.Helper()
 	claim := s.claim(name)
 	claim.Finalizers = nil
@@ -270,7 +270,7 @@ func (s *scene) ice(name string) {
 }
 
 // tainted lists the nodes that are held.
-func (s *scene) tainted() []string {
+func (s *fixture) tainted() []string {
 	s.t.Helper()
 	nodes := &corev1.NodeList{}
 	if err := s.client.List(s.t.Context(), nodes); err != nil {
@@ -286,7 +286,7 @@ func (s *scene) tainted() []string {
 }
 
 // replace is a decision to replace nodes by one node for all of their pods, made once.
-func (s *scene) replace(why karpv1.DisruptionReason, kind string, nodes ...string) {
+func (s *fixture) replace(why karpv1.DisruptionReason, kind string, nodes ...string) {
 	s.decide = func(v disrupt.View) []disrupt.Command {
 		s.decide = nil
 		c := command(v, why, kind, disrupt.Replace, nodes...)
@@ -308,7 +308,7 @@ func (s *scene) replace(why karpv1.DisruptionReason, kind string, nodes ...strin
 }
 
 // remove is a decision to remove nodes without replacement, made once.
-func (s *scene) remove(why karpv1.DisruptionReason, kind string, nodes ...string) {
+func (s *fixture) remove(why karpv1.DisruptionReason, kind string, nodes ...string) {
 	s.decide = func(v disrupt.View) []disrupt.Command {
 		s.decide = nil
 		return []disrupt.Command{command(v, why, kind, disrupt.Delete, nodes...)}
@@ -344,7 +344,7 @@ func podsOf(c disrupt.Command) []cluster.PodKey {
 }
 
 // edit changes an object as a user does.
-func edit[T client.Object](s *scene, obj T, change func(T)) {
+func edit[T client.Object](s *fixture, obj T, change func(T)) {
 	s.t.Helper()
 	if err := s.client.Get(context.WithoutCancel(s.t.Context()), client.ObjectKeyFromObject(obj), obj); err != nil {
 		s.t.Fatal(err)
