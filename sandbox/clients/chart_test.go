@@ -34,10 +34,10 @@ func runHelm(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "../../bin/helm", args...)
 	cmd.Env = append(slices.Clip(shell.env), "KUBECONFIG=/nowhere")
-	var out, stderr strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &stderr
+	var out, errs strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &errs
 	err = cmd.Run()
-	return out.String(), stderr.String(), err
+	return out.String(), errs.String(), err
 }
 
 // rendered is what the chart makes, by kind and name.
