@@ -42,9 +42,9 @@ func RegistrationOf(conditions []metav1.Condition, results []Result) Registratio
 	return RegistrationOpen
 }
 
-// decideHealth decides whether nodes of the pool register (LC-53). Results from before a change of the pool
+// DecideHealth decides whether nodes of the pool register (LC-53). Results from before a change of the pool
 // or its class say nothing about the present and are dropped.
-func decideHealth(f Facts) (Ring, condition.Change) {
+func DecideHealth(f Facts) (Ring, condition.Change) {
 	seen := condition.Find(f.Pool.Status.Conditions, karpv1.ConditionNodeRegistrationHealthy)
 	changed := f.Class != nil && f.Pool.Status.NodeClassObservedGeneration != f.Class.Generation
 	if seen == nil || seen.ObservedGeneration != f.Pool.Generation || changed {

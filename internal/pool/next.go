@@ -75,7 +75,7 @@ func Next(f Facts) (Step, error) {
 	} else {
 		changes = append(changes, ready)
 	}
-	ring, registers := decideHealth(f)
+	ring, registers := DecideHealth(f)
 	object := condition.Object{Generation: f.Pool.Generation, Created: f.Pool.CreationTimestamp, Deleting: !f.Pool.DeletionTimestamp.IsZero()}
 	step := Step{
 		Conditions: Conditions().Apply(f.Pool.Status.Conditions, object, f.Now, append(changes, registers)...),

@@ -46,15 +46,16 @@ type checks struct {
 	swaps          []disrupt.Running        // that had replacements
 	failed         map[string]bool          // replacements of commands that were given up
 	asked          map[string]rebootCalls
-	unhealthySince map[string]time.Time   // since when nodes could have been repaired
-	marked         map[string]time.Time   // since when nodes have had the taint of a reboot that is over
-	size           map[string]time.Time   // since when a static pool has been too large or too small
-	noticed        map[string]bool        // instances whose interruption notice was handled
-	slots          map[string][]string    // claims that were ordered for reservations
-	allocated      time.Time              // when the claim that pods share was last allocated
-	risk           uint64                 // version of what counts as risk
-	lost           map[string]time.Time   // when the interruption of a reservation was last handled
-	holds          map[string][]time.Time // when commands of this process held a node lately
+	unhealthySince map[string]time.Time          // since when nodes could have been repaired
+	marked         map[string]time.Time          // since when nodes have had the taint of a reboot that is over
+	size           map[string]time.Time          // since when a static pool has been too large or too small
+	noticed        map[string]bool               // instances whose interruption notice was handled
+	slots          map[string][]string           // claims that were ordered for reservations
+	notRegistered  map[string]failedRegistration // by unhealthy pool
+	allocated      time.Time                     // when the claim that pods share was last allocated
+	risk           uint64                        // version of what counts as risk
+	lost           map[string]time.Time          // when the interruption of a reservation was last handled
+	holds          map[string][]time.Time        // when commands of this process held a node lately
 	commands       commandChecks
 
 	refilled int // how often room for buffers was launched since the cluster came to rest
@@ -62,7 +63,7 @@ type checks struct {
 
 func newChecks(w *World) checks {
 	return checks{
-		w: w, commands: newCommandChecks(), noticed: map[string]bool{}, asked: map[string]rebootCalls{}, unhealthySince: map[string]time.Time{}, marked: map[string]time.Time{}, size: map[string]time.Time{}, holds: map[string][]time.Time{}, slots: map[string][]string{}, lost: map[string]time.Time{},
+		w: w, commands: newCommandChecks(), noticed: map[string]bool{}, asked: map[string]rebootCalls{}, unhealthySince: map[string]time.Time{}, marked: map[string]time.Time{}, size: map[string]time.Time{}, holds: map[string][]time.Time{}, slots: map[string][]string{}, notRegistered: map[string]failedRegistration{}, lost: map[string]time.Time{},
 		launchedFor: map[types.UID]string{}, served: map[types.UID][]purchase{}, tainted: map[string]time.Time{}, waiting: map[string]time.Time{}, failed: map[string]bool{}, idle: map[string]time.Time{},
 	}
 }
@@ -73,6 +74,7 @@ func (c *checks) died(p *process) {
 	clear(c.tainted)
 	clear(c.served)
 	clear(c.holds)
+	clear(c.notRegistered)
 	c.commands = newCommandChecks()
 	there := map[string][]string{} // replacements by command
 	for _, name := range c.w.api.claimNames() {

@@ -69,6 +69,7 @@ func enrichLater(m *maker) {
 		{0xb2c9, 0.12, m.overlays},
 		{0xb4d0, 0.07, m.risks},
 		{0xb4d7, 0.04, m.gpus},
+		{0xb51f, 0.05, m.brokenPools},
 	} {
 		m.Rand = rand.New(rand.NewPCG(m.c.Seed, f.stream))
 		if m.chance(f.share) {

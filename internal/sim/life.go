@@ -165,10 +165,16 @@ func (p *process) advanceClaim(claim *karpv1.NodeClaim) {
 		p.w.checks.initializes(claim, want)
 		p.write(func() { p.w.api.put(want.DeepCopy()) })
 	}
+	if step.Registered {
+		p.recordRegistration(want, nil)
+	}
 	if step.Remove != nil {
 		p.w.logf("controller: claim %s is removed: %s", claim.Name, step.Remove.Reason)
 		if now := p.w.api.claims[claim.Name]; now != nil {
 			p.write(func() { p.w.api.delete(now, p.w.now) })
+		}
+		if f := step.Remove.Failure; f != nil {
+			p.recordRegistration(claim, f)
 		}
 		return
 	}

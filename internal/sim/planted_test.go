@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/api/v1alpha1"
@@ -165,6 +166,9 @@ func plantedBugs() []plantedBug {
 		}},
 		{name: "risk does not decay", seed: 67, rules: []string{"risk"}, plant: func(s *sim.Steps) {
 			s.RecordRisk = func(b *risk.Book, e risk.Event, o risk.Offering, now time.Time) { b.Add(e, o, now.Add(24*time.Hour)) }
+		}},
+		{name: "pools whose nodes do not register are not backed off", seed: 8, rules: []string{"RH-02"}, plant: func(s *sim.Steps) {
+			s.RegistrationOf = func([]metav1.Condition, []pool.Result) pool.Registration { return pool.RegistrationOpen }
 		}},
 		{name: "nodes are initialized before their devices are published", seed: 24, rules: []string{"DR-08"}, plant: func(s *sim.Steps) {
 			s.CompleteDrivers = func([]*resourcev1.ResourceSlice, string) []string { return []string{"gpu.example.com"} }

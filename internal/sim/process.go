@@ -79,6 +79,8 @@ type process struct {
 
 	deviceHandlers map[string]toolscache.ResourceEventHandler
 
+	registered map[string]*registrations // by pool
+
 	risks   observed
 	window  provision.Window // of triggers of a plan
 	passed  look             // the last pass of disruption
@@ -120,7 +122,7 @@ func (w *World) boot() {
 		w: w, cloud: w.market, number: w.processes, started: w.now,
 		launched: map[types.UID]lifecycle.LaunchResult{}, launching: map[types.UID]bool{},
 		podEvents: map[string]time.Time{}, due: map[string]time.Time{}, commands: w.newProtocol(), launches: provision.LaunchBackoff{ReservationLabel: awsv1.LabelCapacityReservationID},
-		said: map[string]lastEvent{}, logged: map[string]bool{}, passed: look{rev: -1}, planned: look{rev: -1}, window: provision.Window{Idle: batchIdle, Max: batchMax},
+		registered: map[string]*registrations{}, said: map[string]lastEvent{}, logged: map[string]bool{}, passed: look{rev: -1}, planned: look{rev: -1}, window: provision.Window{Idle: batchIdle, Max: batchMax},
 	}
 	p.store = store.New(store.Options{
 		Words: awsv1.Vocabulary(), Lanes: w.market.lanes, Classes: []schema.GroupKind{{Group: awsv1.Group, Kind: awsv1.Kind}}, ReservationLabel: awsv1.LabelCapacityReservationID,

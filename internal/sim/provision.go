@@ -106,6 +106,7 @@ func (p *process) provision() {
 
 // plan makes a plan. One that breaks a rule is a violation, although the controller would make another.
 func (p *process) plan(view store.View) (solve.Plan, *provision.Round) {
+	p.launches.ClosePools(view.Snapshot.Pools, p.w.now)
 	round := p.state.Begin(provision.Request{View: view.Snapshot, Pods: view.Pods, Virtual: view.Virtual, PlannedNodes: view.PlannedNodes, Policy: p.w.config.Policy})
 	for {
 		problem := round.Problem()
@@ -185,6 +186,7 @@ func (p *process) writeClaim(b execute.Batch, n solve.NewNode, claim *karpv1.Nod
 		p.w.stats.Sized++
 	default:
 		p.w.checks.checkLaunch(p, claim, n)
+		p.w.checks.ordersHealthy(claim)
 		p.w.checks.ordersOverlaid(p, claim, n)
 		p.w.checks.ordersDevices(p, claim, n)
 	}

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/api/v1alpha1"
@@ -40,6 +41,8 @@ type Steps struct {
 	BlockEnding     func(lifecycle.Blocks, *karpv1.NodeClaim, time.Time) (end time.Time, ending bool)
 	OnDemandLabels  func(labels map[string]string, reservation ...string) map[string]string
 	AdvanceReboot   func(context.Context, reboot.Facts, *reboot.Calls, reboot.Shell) (time.Duration, error)
+
+	RegistrationOf func([]metav1.Condition, []pool.Result) pool.Registration
 
 	RecordRisk func(*risk.Book, risk.Event, risk.Offering, time.Time)
 
@@ -81,6 +84,9 @@ func (s Steps) complete() Steps {
 	}
 	if s.Interrupt == nil {
 		s.Interrupt = (*interruption.State).Advance
+	}
+	if s.RegistrationOf == nil {
+		s.RegistrationOf = pool.RegistrationOf
 	}
 	if s.BlockEnding == nil {
 		s.BlockEnding = lifecycle.Blocks.Ending

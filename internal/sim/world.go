@@ -53,6 +53,7 @@ type Config struct {
 	PodStart   time.Duration        // of a pod at most
 	Packs      bool                 // the scheduler prefers full nodes, which it does only if told to
 	NeverJoins float64              // share of machines that never do
+	Health     bool                 // pools say whether their nodes register (LC-53), and are backed off if not
 	Every      time.Duration        // between two looks of disruption; 0: ten seconds, as the controller has it
 	Pass       time.Duration        // between two looks at an unchanged cluster
 
