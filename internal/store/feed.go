@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -29,10 +31,26 @@ type informers interface {
 // Watch feeds the Store from informers, which it starts. It returns once all are requested; Synced reports when they
 // have delivered.
 func (s *Store) Watch(ctx context.Context, from informers) error {
-	takers := []struct {
-		object client.Object
-		take   func(client.Object, bool)
-	}{
+	for _, t := range s.takers() {
+		if isOwner(t.object) && len(s.opts.DefaultSpread) == 0 {
+			continue
+		}
+		if err := s.watchKind(ctx, from, t.object, t.take); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// taker takes in the objects of a kind.
+type taker struct {
+	object client.Object // an empty one of the kind
+	take   func(obj client.Object, gone bool)
+}
+
+// takers are those of the kinds that every cluster serves.
+func (s *Store) takers() []taker {
+	return []taker{
 		{&karpv1.NodePool{}, s.onPool},
 		{&karpv1.NodeClaim{}, s.onClaim},
 		{&corev1.Node{}, s.onNodeObject},
@@ -48,14 +66,29 @@ func (s *Store) Watch(ctx context.Context, from informers) error {
 		{&appsv1.ReplicaSet{}, s.onOwner},
 		{&appsv1.StatefulSet{}, s.onOwner},
 	}
-	for _, t := range takers {
-		if isOwner(t.object) && len(s.opts.DefaultSpread) == 0 {
-			continue
-		}
-		if err := s.watchKind(ctx, from, t.object, t.take); err != nil {
-			return err
-		}
+}
+
+// Load takes in objects that were listed, in place of watches: afterwards the cache is complete. Objects must not change
+// afterwards. It fails at the first of a kind that no decision looks at.
+func (s *Store) Load(objects []client.Object) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	takers := map[reflect.Type]func(client.Object, bool){}
+	for _, t := range append(s.takers(),
+		taker{&corev1.LimitRange{}, s.onLimitRange}, taker{&corev1.Service{}, s.onOwner},
+		taker{&resourcev1.ResourceClaim{}, s.onDeviceObject}, taker{&resourcev1.ResourceSlice{}, s.onDeviceObject}, taker{&resourcev1.DeviceClass{}, s.onDeviceObject},
+	) {
+		takers[reflect.TypeOf(t.object)] = t.take
 	}
+	for _, o := range objects {
+		take := takers[reflect.TypeOf(o)]
+		if take == nil {
+			return fmt.Errorf("no decision looks at a %T", o)
+		}
+		s.revision++
+		take(o, false)
+	}
+	s.feeds = append(s.feeds, feed{kind: "objects", synced: func() bool { return true }})
 	return nil
 }
 
