@@ -77,17 +77,45 @@ type Explanation struct {
 	Subject Subject   `json:"subject"`
 	At      time.Time `json:"at"`
 	Answer  string    `json:"answer"`
+	History []Event   `json:"history,omitempty"` // oldest first
+	Notes   []string  `json:"notes,omitempty"`   // what could not be read, and what the response lacks because of it
+}
+
+// Event is something that happened to an object: an entry of the ledger, or an event of Kubernetes.
+type Event struct {
+	At     time.Time `json:"at"`
+	Kind   string    `json:"kind"` // of the entry, or the reason of the event
+	Text   string    `json:"text"`
+	Source string    `json:"source"` // ledger or event
+}
+
+// Document lays an Explanation out for reading.
+func (e *Explanation) Document() Document {
+	return Document{Title: e.Subject.String(), Answer: e.Answer}
 }
 
 // WhatIf changes a cluster before it is planned for. The zero WhatIf changes nothing.
-type WhatIf struct{}
+type WhatIf struct {
+	Set     []string           `json:"set,omitempty"`     // nodepool/NAME.PATH=VALUE; a PATH is below spec, or requirements, which stands for those of the template; a VALUE is YAML
+	AddPods string             `json:"addPods,omitempty"` // manifests of pods and workloads, as YAML documents
+	Without []string           `json:"without,omitempty"` // KEY=VALUE of offerings that cannot be launched: zone, capacity-type, instance-type, or a label
+	Prices  map[string]float64 `json:"prices,omitempty"`  // USD an hour; by INSTANCE-TYPE/ZONE/CAPACITY-TYPE, where * stands for all
+}
+
+// IsZero reports whether nothing is changed.
+func (w *WhatIf) IsZero() bool {
+	return len(w.Set) == 0 && w.AddPods == "" && len(w.Without) == 0 && len(w.Prices) == 0
+}
 
 // Changes is what would be done next: nodes to launch, nodes to remove, and what that comes to.
 type Changes struct {
 	At time.Time `json:"at"`
 }
 
-// Local answers for a Cluster in memory.
+// Document lays Changes out for reading.
+func (c *Changes) Document() Document { return Document{Title: "plan"} }
+
+// Local answers for a Cluster in memory, without a WhatIf.
 type Local struct {
 	Cluster *Cluster
 }
