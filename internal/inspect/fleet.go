@@ -94,10 +94,10 @@ type Node struct {
 
 // Pending is a pod without a node.
 type Pending struct {
-	Pod     string         `json:"pod"` // namespace/name
-	Since   time.Time      `json:"since"`
-	Why     []Finding      `json:"why,omitempty"`     // why it is not planned for; empty if that is not known or a node is planned
-	Planned string         `json:"planned,omitempty"` // node or NodeClaim that it is expected on
+	Pod     string    `json:"pod"` // namespace/name
+	Since   time.Time `json:"since"`
+	Why     []Finding `json:"why,omitempty"`     // why it is not planned for; empty if that is not known or a node is planned
+	Planned string    `json:"planned,omitempty"` // node or NodeClaim that it is expected on
 }
 
 // FleetOf lists the nodes of a cluster. It makes no plan, so that it is quick: why pods are pending, and the bound, are for
