@@ -138,6 +138,7 @@ var layers = map[string]layer{
 	"judge cases": {packages: []string{"internal/admission/cases"}, may: join(values, yaml)},
 
 	"controller tests": {packages: []string{"internal/controller/controllertest"}, may: []string{"any", "api/...", "internal/..."}, never: join(sdk, concerns, []string{"internal/app", "internal/cli"})},
+	"cluster files":    {packages: []string{"internal/snapshot/snapshottest"}, may: []string{"any", "api/...", "internal/..."}, never: join(sdk, concerns, []string{"internal/app", "internal/cli"})},
 	"random problems":  {packages: []string{"internal/check/random"}, may: join(values, words, api, view, []string{"internal/solve"}), never: effects},
 	"cloud tests":      {packages: []string{"internal/cloud/cloudtest"}, may: join(values, words, api, []string{"github.com/prometheus/client_golang/prometheus", "sigs.k8s.io/controller-runtime/pkg/client"})},
 	"same clouds":      {packages: []string{"internal/cloud/conformance"}, may: join(values, words, api, port, []string{"github.com/google/go-cmp/cmp"})},
@@ -153,7 +154,7 @@ var layers = map[string]layer{
 }
 
 var (
-	offline = []string{"internal/admission/cases", "internal/cloud/cloudtest", "internal/cloud/conformance", "internal/controller/controllertest", "internal/script", "internal/check/random", "internal/check/classes", "internal/bench", "internal/scenario/families", "internal/dashboard", "internal/gate", "internal/gen", "internal/determinism", "internal/seed", "internal/arch/..."} // never part of a binary
+	offline = []string{"internal/admission/cases", "internal/cloud/cloudtest", "internal/cloud/conformance", "internal/controller/controllertest", "internal/snapshot/snapshottest", "internal/script", "internal/check/random", "internal/check/classes", "internal/bench", "internal/scenario/families", "internal/dashboard", "internal/gate", "internal/gen", "internal/determinism", "internal/seed", "internal/arch/..."} // never part of a binary
 	shells  = join(offline, []string{"internal/admission", "internal/controller/...", "internal/app", "internal/cli", "internal/sim"})
 )
 

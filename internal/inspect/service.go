@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -13,6 +14,12 @@ type Service interface {
 	Fleet(ctx context.Context) (Fleet, error)
 	Explain(ctx context.Context, about Subject) (Explanation, error)
 	Plan(ctx context.Context, change WhatIf) (Changes, error)
+	History(ctx context.Context, query HistoryQuery) (History, error)
+}
+
+// Historian knows what was decided before: the ledger, or events where there is none.
+type Historian interface {
+	History(ctx context.Context, query HistoryQuery) (History, error)
 }
 
 // Kind is a kind of objects that can be explained.
@@ -81,44 +88,47 @@ type Explanation struct {
 	Notes   []string  `json:"notes,omitempty"`   // what could not be read, and what the response lacks because of it
 }
 
-// Event is something that happened to an object: an entry of the ledger, or an event of Kubernetes.
-type Event struct {
-	At     time.Time `json:"at"`
-	Kind   string    `json:"kind"` // of the entry, or the reason of the event
-	Text   string    `json:"text"`
-	Source string    `json:"source"` // ledger or event
-}
-
 // Document lays an Explanation out for reading.
 func (e *Explanation) Document() Document {
 	return Document{Title: e.Subject.String(), Answer: e.Answer}
 }
 
-// WhatIf changes a cluster before it is planned for. The zero WhatIf changes nothing.
-type WhatIf struct {
-	Set     []string           `json:"set,omitempty"`     // nodepool/NAME.PATH=VALUE; a PATH is below spec, or requirements, which stands for those of the template; a VALUE is YAML
-	AddPods string             `json:"addPods,omitempty"` // manifests of pods and workloads, as YAML documents
-	Without []string           `json:"without,omitempty"` // KEY=VALUE of offerings that cannot be launched: zone, capacity-type, instance-type, or a label
-	Prices  map[string]float64 `json:"prices,omitempty"`  // USD an hour; by INSTANCE-TYPE/ZONE/CAPACITY-TYPE, where * stands for all
-}
-
-// IsZero reports whether nothing is changed.
-func (w *WhatIf) IsZero() bool {
-	return len(w.Set) == 0 && w.AddPods == "" && len(w.Without) == 0 && len(w.Prices) == 0
-}
-
-// Changes is what would be done next: nodes to launch, nodes to remove, and what that comes to.
-type Changes struct {
-	At time.Time `json:"at"`
-}
-
-// Document lays Changes out for reading.
-func (c *Changes) Document() Document { return Document{Title: "plan"} }
-
 // Local answers for a Cluster in memory, without a WhatIf.
 type Local struct {
 	Cluster *Cluster
+	Past    Historian // nil: nothing is known of what was before
 }
 
 // Fleet implements Service.
 func (l Local) Fleet(context.Context) (Fleet, error) { return FleetOf(l.Cluster), nil }
+
+// Explain implements Service.
+func (l Local) Explain(ctx context.Context, about Subject) (Explanation, error) {
+	e, err := Explain(l.Cluster, about)
+	if err != nil || l.Past == nil {
+		return e, err
+	}
+	past, err := l.Past.History(ctx, HistoryQuery{Object: about})
+	if err != nil { // an explanation without history is better than none
+		e.Notes = append(e.Notes, "earlier decisions cannot be read: "+err.Error())
+		return e, nil
+	}
+	e.History, e.Notes = past.Events, append(e.Notes, past.Notes...)
+	return e, nil
+}
+
+// Plan implements Service.
+func (l Local) Plan(_ context.Context, change WhatIf) (Changes, error) {
+	if !change.IsZero() {
+		return Changes{}, errors.New("a cluster in memory cannot be changed: take a snapshot, and ask what if about that")
+	}
+	return PlanOf(l.Cluster), nil
+}
+
+// History implements Service.
+func (l Local) History(ctx context.Context, query HistoryQuery) (History, error) {
+	if l.Past == nil {
+		return History{Notes: []string{"nothing is recorded of earlier decisions"}}, nil
+	}
+	return l.Past.History(ctx, query)
+}

@@ -1,0 +1,45 @@
+package inspect_test
+
+import (
+	"testing"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	"github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/inspect"
+	"github.com/dovetail-sh/dovetail/internal/snapshot/snapshottest"
+)
+
+func TestFleetOf(t *testing.T) {
+	t.Parallel()
+	c, err := snapshottest.New(snapshottest.Options{Nodes: 4, Pending: 3, Huge: 1}).Cluster(awsv1.Vocabulary())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := inspect.FleetOf(c)
+	if f.Totals.Nodes != 4 || f.Totals.Pods != 8 || f.Totals.Unpriced != 0 || len(f.Pending) != 4 {
+		t.Errorf("got %d nodes, %d pods, %d without a price, %d pending; want 4, 8, 0, 4", f.Totals.Nodes, f.Totals.Pods, f.Totals.Unpriced, len(f.Pending))
+	}
+	if want := 2*0.192 + 2*0.192*0.4; f.Totals.Hourly < want-1e-9 || f.Totals.Hourly > want+1e-9 {
+		t.Errorf("got $%v an hour, want $%v", f.Totals.Hourly, want)
+	}
+	cpu := f.Totals.Use["cpu"]
+	if cpu.Requested != 4*1800 || cpu.Allocatable != 4*3920 {
+		t.Errorf("got %d of %d thousandths of a core requested, want 7200 of 15680", cpu.Requested, cpu.Allocatable)
+	}
+	for _, n := range f.Nodes {
+		if n.State != inspect.Ready || n.Pool != snapshottest.PoolName || n.Price == nil {
+			t.Errorf("node %s: got %+v, want a ready node of the pool with a price", n.Name, n)
+		}
+	}
+}
+
+func TestFixtureCanBeConsolidated(t *testing.T) {
+	t.Parallel()
+	c, err := snapshottest.New(snapshottest.Options{Nodes: 4}).Cluster(awsv1.Vocabulary())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := disrupt.Next(c.View, nil); len(d.Commands) == 0 {
+		t.Errorf("nodes that are half empty are not consolidated: %+v", d.Refused)
+	}
+}
