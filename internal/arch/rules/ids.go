@@ -10,14 +10,14 @@ import (
 
 var (
 	// An id as prose writes it: NP-11, S-075, V15-07, G8; with a dot it is a section, API-2.2, SC-3.4c.
-	written = regexp.MustCompile(`\b(?:(?:NP|NC|CV|LC|L|SC|S|V15|EC|OV|CB|DR|IR|RH|API)-[0-9]+(?:(?:\.[0-9]+)+[a-z]?)?|G(?:1[0-4]|[1-9]))\b`)
+	written = regexp.MustCompile(`\b(?:(?:NP|NC|CV|LC|L|SC|S|V15|EC|OV|CB|DR|IR|RH|EX|WI|TV|WP|LG|RP|AD|API)-[0-9]+(?:(?:\.[0-9]+)+[a-z]?)?|G(?:1[0-4]|[1-9]))\b`)
 
 	// A range of ids; the family may be left out at its end.
 	ranged = regexp.MustCompile(`\b((?:NP|NC|CV|LC|L|SC|S|V15)-)([0-9]+)(?:\.\.|…|–)(?:NP-|NC-|CV-|LC-|L-|SC-|S-|V15-)?([0-9]+)\b`)
 
 	// An id as the name of a test writes it: TestNP_11_Foo, TestNP11Foo, TestFoo_S_075. The width is
 	// fixed so that a plain word with a digit is no citation.
-	named = regexp.MustCompile(`(?:^|_|[a-z])(?:(NP|NC|CV|LC|L|SC|V15|EC|OV|CB|DR|IR|RH)_?([0-9]{2})|(S)_?([0-9]{3})|(G)_?(1[0-4]|[1-9]))(?:$|[^0-9])`)
+	named = regexp.MustCompile(`(?:^|_|[a-z])(?:(NP|NC|CV|LC|L|SC|V15|EC|OV|CB|DR|IR|RH|EX|WI|TV|WP|LG|RP|AD)_?([0-9]{2})|(S)_?([0-9]{3})|(G)_?(1[0-4]|[1-9]))(?:$|[^0-9])`)
 
 	// Failure modes: FM A05, TestFM_A05_B11_Foo, (FM L01, L18 and N16).
 	failures = regexp.MustCompile(`FM[ _-]((?:[A-FH-NP][0-9]{2}(?:, | and |, and |_|/)?)+)`)
