@@ -1,6 +1,7 @@
 package reason
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -85,6 +86,22 @@ func Join(reasons []Reason, limit int) string {
 		texts = append(texts, "and "+strconv.Itoa(rest)+" more")
 	}
 	return strings.Join(texts, "; ")
+}
+
+// CodesOf lists the codes of reasons and of their causes, each once, in alphabetical order, separated by "+". Two lists of
+// reasons with equal codes differ in subjects and amounts only.
+func CodesOf(reasons []Reason) string {
+	var codes []string
+	collectCodes(reasons, &codes)
+	slices.Sort(codes)
+	return strings.Join(slices.Compact(codes), "+")
+}
+
+func collectCodes(reasons []Reason, codes *[]string) {
+	for i := range reasons {
+		*codes = append(*codes, string(reasons[i].Code))
+		collectCodes(reasons[i].Because, codes)
+	}
 }
 
 // Lookup returns the documentation of a code.

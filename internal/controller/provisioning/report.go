@@ -34,12 +34,18 @@ func alteredClaim(name string, parts []string) event.Event {
 		strings.Join(parts, ", ") + ". If the pod does not fit its node, it waits until that NodeClaim is deleted; look at the webhooks and policies for nodeclaims"}
 }
 
+// unschedulable is the event about a pod without a node. Another kind of cause is another event, which is sent at once: the
+// pool was not ready a moment ago, and now no instance type fits. The same causes with other amounts are a repeat.
+func unschedulable(prefix string, why []reason.Reason) event.Event {
+	return event.Event{Reason: event.FailedScheduling, Key: reason.CodesOf(why), Text: prefix + reason.Join(why, shownReasons)}
+}
+
 // reportIgnored reports why pods are not planned for (scheduling 3.4).
 func (p *Provisioner) reportIgnored(ctx context.Context, pods []cluster.Pod) {
 	left := make(map[cluster.PodKey]loggedReason, len(pods))
 	for i := range pods {
 		text := reason.Join(pods[i].Shape.Invalid, shownReasons)
-		p.emitPodEvent(pods[i].Key, event.Event{Reason: event.FailedScheduling, Text: "Not planned for: " + text})
+		p.emitPodEvent(pods[i].Key, unschedulable("Not planned for: ", pods[i].Shape.Invalid))
 		left[pods[i].Key] = p.logOnce(ctx, p.ignoredLogged, "ignoring pod", pods[i].Key, text)
 	}
 	p.ignoredLogged = left
@@ -64,7 +70,7 @@ func (p *Provisioner) reportUnplaced(ctx context.Context, view store.View, plan 
 			continue
 		}
 		text := reason.Join(u.Why, shownReasons)
-		p.Events.Emit(pod, event.Event{Reason: event.FailedScheduling, Text: "No node can take the pod: " + text})
+		p.Events.Emit(pod, unschedulable("No node can take the pod: ", u.Why))
 		refusals[u.Pod] = p.logOnce(ctx, p.refusalsLogged, "could not schedule pod", u.Pod, text)
 	}
 	p.refusalsLogged = refusals
