@@ -1,0 +1,46 @@
+package snapshot
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Encode writes the File as one line of JSON. The same File gives the same bytes.
+func (f *File) Encode(w io.Writer) error {
+	f.Format = Format
+	return json.NewEncoder(w).Encode(f)
+}
+
+// Decode reads a File, compressed by gzip or not. It says where a malformed one is wrong.
+func Decode(r io.Reader) (*File, error) {
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
+	if bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
+		unpacked, err := gzip.NewReader(bytes.NewReader(data))
+		if err != nil {
+			return nil, fmt.Errorf("decompress: %w", err)
+		}
+		if data, err = io.ReadAll(unpacked); err != nil {
+			return nil, fmt.Errorf("decompress: %w", err)
+		}
+	}
+	var f File
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&f); err != nil {
+		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+			return nil, fmt.Errorf("line %d: %w", 1+bytes.Count(data[:syntax.Offset], []byte("\n")), err)
+		}
+		return nil, err
+	}
+	if f.Format != Format {
+		return nil, fmt.Errorf("the format is %q, want %q", f.Format, Format)
+	}
+	return &f, nil
+}
