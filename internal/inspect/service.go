@@ -108,10 +108,9 @@ func (l Local) Explain(ctx context.Context, about Subject) (Explanation, error) 
 	if err != nil || l.Past == nil {
 		return e, err
 	}
-	past, err := l.Past.History(ctx, HistoryQuery{Object: about})
-	if err != nil { // an explanation without history is better than none
-		e.Notes = append(e.Notes, "earlier decisions cannot be read: "+err.Error())
-		return e, nil
+	past, unread := l.Past.History(ctx, HistoryQuery{Object: about})
+	if unread != nil { // an explanation without history is better than none
+		past.Notes = []string{"earlier decisions cannot be read: " + unread.Error()}
 	}
 	e.History, e.Notes = past.Events, append(e.Notes, past.Notes...)
 	return e, nil
