@@ -17,9 +17,11 @@ const HoursPerMonth = 730
 type Fleet struct {
 	At      time.Time `json:"at"`
 	Totals  Totals    `json:"totals"`
-	Pools   []Pool    `json:"pools"`   // by name; nodes that belong to none are under the empty name
-	Nodes   []Node    `json:"nodes"`   // by name
-	Pending []Pending `json:"pending"` // by namespace and name
+	Pools   []Pool    `json:"pools"`            // by name; nodes that belong to none are under the empty name
+	Nodes   []Node    `json:"nodes"`            // by name
+	Pending []Pending `json:"pending"`          // by namespace and name
+	Source  string    `json:"source,omitempty"` // what the response was read from: "leader NAME", "objects", or "snapshot NAME"
+	Notes   []string  `json:"notes,omitempty"`  // what could not be read, and what the response lacks because of it
 }
 
 // Totals sum up some nodes.

@@ -30,7 +30,12 @@ func (s *Service) Fleet(ctx context.Context) (inspect.Fleet, error) {
 	if err != nil {
 		return inspect.Fleet{}, err
 	}
-	return l.Fleet(ctx)
+	f, err := l.Fleet(ctx)
+	f.Source = "snapshot " + s.File.Name
+	for _, m := range s.File.Missing {
+		f.Notes = append(f.Notes, m.What+" could not be read: "+m.Why+"; "+m.Then)
+	}
+	return f, err
 }
 
 // Explain implements inspect.Service.
