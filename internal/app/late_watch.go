@@ -16,7 +16,12 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/store"
 )
 
-const lateWatchInterval = 10 * time.Minute
+const (
+	// forbiddenRetry is for a right that is missing, mostly on purpose. Each attempt is a denial in the audit log.
+	forbiddenRetry = 10 * time.Minute
+	// unservedRetry is for an API that is not served, or did not respond: it comes with an upgrade of the control plane.
+	unservedRetry = time.Minute
+)
 
 // lateWatch adds a watch to the store once its objects may be read. Karpenter does not have the permission, so
 // it may be missing. A watch without it would never sync, and everything would wait for it.
@@ -24,9 +29,9 @@ type lateWatch struct {
 	reader client.Reader // of the API server itself
 	list   func() client.ObjectList
 	follow func(ctx context.Context) error // begins to
-	every  time.Duration
-	kinds  string // what cannot be read, in the plural
-	effect string // what that means, and which right is missing
+	kinds  string                          // what cannot be read, in the plural
+	effect string                          // what that means, and which right is missing
+	retry  time.Duration                   // after the last attempt
 	logged bool
 }
 
@@ -66,7 +71,7 @@ func addLateWatch(ctx context.Context, mgr ctrl.Manager, state *store.Store, cfg
 		}
 	}
 	for _, w := range watches {
-		w.reader, w.every = mgr.GetAPIReader(), lateWatchInterval
+		w.reader = mgr.GetAPIReader()
 		done, err := w.tryWatch(ctx)
 		if err != nil {
 			return err
@@ -84,15 +89,13 @@ func addLateWatch(ctx context.Context, mgr ctrl.Manager, state *store.Store, cfg
 // NeedLeaderElection says that a standby knows them too.
 func (l *lateWatch) NeedLeaderElection() bool { return false }
 
-// Start tries until it may.
+// Start tries until it may. The first attempt was before it.
 func (l *lateWatch) Start(ctx context.Context) error {
-	tick := time.NewTicker(l.every)
-	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
+		case <-time.After(l.retry):
 			if done, err := l.tryWatch(ctx); done {
 				return err
 			}
@@ -100,9 +103,13 @@ func (l *lateWatch) Start(ctx context.Context) error {
 	}
 }
 
-// tryWatch starts the watch if the objects can be read, and logs once if that is forbidden.
+// tryWatch starts the watch if the objects can be read, and logs once if that is forbidden or they are not served.
 func (l *lateWatch) tryWatch(ctx context.Context) (done bool, err error) {
 	err = l.reader.List(ctx, l.list(), client.Limit(1))
+	l.retry = unservedRetry
+	if apierrors.IsForbidden(err) {
+		l.retry = forbiddenRetry
+	}
 	switch {
 	case err == nil:
 		return true, l.follow(ctx)
