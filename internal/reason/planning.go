@@ -23,6 +23,7 @@ const (
 	MatchingTypesTooSmall   Code = "MatchingTypesTooSmall"   // want, have: as of NoTypeFits
 	MatchingTypesNotOffered Code = "MatchingTypesNotOffered" // want: the requirements on offerings
 	NoTypeMeetsAll          Code = "NoTypeMeetsAll"
+	NearestType             Code = "NearestType"    // want: how much more the pod requests; have: the type and " leaves", with a remark if DaemonSets take part
 	UnitSuspicious          Code = "UnitSuspicious" // have: the quantity; want: the one probably meant, or "a smaller unit"
 
 	LimitExceeded    Code = "LimitExceeded"    // want: the least any suitable type has of the resource; have: what the limit leaves
@@ -79,6 +80,7 @@ func planningCodes(yield func(Doc) bool) bool {
 		yield(Doc{MatchingTypesTooSmall, "instance types that meet the requirements and are offered have no room for {want}; the largest has {have}", "Some types meet the requirements and are offered, but all of them are too small.", "Lower the requests, or widen the requirements to larger types."}) &&
 		yield(Doc{MatchingTypesNotOffered, "instance types that meet the requirements and are large enough are not offered with {want}", "Some types fit, but none of them is available in the zones and capacity types left.", "Allow more zones, capacity types or instance types."}) &&
 		yield(Doc{NoTypeMeetsAll, "some instance types meet any two of requirements, size and offering, none all three", "Each pair of criteria is met by some type; no type meets all three.", "Widen any one of them."}) &&
+		yield(Doc{NearestType, "requests {want} more than {have}", "No instance type of the pool has room for the pod; this one comes nearest. Only `dovetail explain` names it.", "Lower the requests by as much, or allow larger instance types."}) &&
 		yield(Doc{UnitSuspicious, "{have} is more than any machine has; {want} was probably meant", "A request is so large that its unit is probably mistyped: M is a million, m a thousandth.", "Correct the unit of the request."}) &&
 		yield(Doc{LimitExceeded, "every instance type that would do exceeds its limits: {want} at least, {have} left", "What is left of the pool's limits is less than any suitable instance type has.", "Raise the limits of the NodePool, or remove nodes."}) &&
 		yield(Doc{NodeLimitReached, "its limit of nodes is used up: {have} may be added", "The pool has, or will have after this plan, as many nodes as limits.nodes allows.", "Raise limits.nodes of the NodePool."}) &&

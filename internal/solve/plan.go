@@ -21,6 +21,12 @@ type (
 	Offer = model.Offer
 	// Unplaced is an unschedulable pod, with reasons.
 	Unplaced = model.Unplaced
+	// Obstacles is all that rules out places for a pod.
+	Obstacles = model.Obstacles
+	// PoolObstacles is what rules out a pool.
+	PoolObstacles = model.PoolObstacles
+	// NodeObstacle is what rules out some existing nodes.
+	NodeObstacle = model.NodeObstacle
 )
 
 // MaxTypes is how many instance types a NodeClaim lists (SC-48).

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/solve/bound"
 	"github.com/dovetail-sh/dovetail/internal/solve/exact"
@@ -20,7 +21,34 @@ import (
 //
 // Two algorithms run: pod by pod exactly by the rules, and as counts packed by price. The better plan wins: more pods
 // placed, then cheaper. So a plan never costs more than that of the first.
-func Solve(p Problem, stop func() bool) Plan {
+func Solve(p Problem, stop func() bool) Plan { return search(p, stop, nil) }
+
+// Explain is Solve, and all that rules out places for some of the pods, also for those that the plan places: then on the
+// cluster with the plan carried out. Pods that are not among those of the problem are left out.
+func Explain(p Problem, pods []cluster.PodKey, stop func() bool) (Plan, map[cluster.PodKey]Obstacles) {
+	out := make(map[cluster.PodKey]Obstacles, len(pods))
+	asked := make(map[cluster.PodKey]bool, len(pods))
+	for _, key := range pods {
+		asked[key] = true
+	}
+	plan := search(p, stop, func(s *exact.State) {
+		for k := range s.Model.Classes {
+			var found *Obstacles
+			for _, at := range s.Model.Classes[k].Pods {
+				if key := s.Model.Pods[at].Key; asked[key] {
+					if found == nil { // once for all equal pods
+						found = new(explain.Obstacles(s, k))
+					}
+					out[key] = *found
+				}
+			}
+		}
+	})
+	return plan, out
+}
+
+// search is Solve. look is called with the final state of planning; it may be nil.
+func search(p Problem, stop func() bool, look func(*exact.State)) Plan {
 	ways := []func(*exact.State, []int){
 		func(s *exact.State, left []int) { s.PlaceAll(left) },
 		func(s *exact.State, left []int) {
@@ -61,6 +89,9 @@ func Solve(p Problem, stop func() bool) Plan {
 			plan, over = states[best].WritePlan()
 			spread.Plan(states[best], &plan)
 			plan.Unplaced = explain.Unplaced(states[best], over, rests[best])
+			if look != nil {
+				look(states[best])
+			}
 		},
 		func() { least = bound.Of(judge.Model, rests[best]) },
 	}

@@ -29,11 +29,29 @@ type tally struct {
 // explainNodes writes one line about all existing nodes. It gives the reason of most of the nearest misses, and the
 // other reasons as causes. at is false without nodes; usable is true if some node would take the pod.
 func (e *explainer) explainNodes() (at bool, line reason.Reason, usable bool) {
-	var ways []tally
+	ways, fits := e.tallyNodes()
+	usable = len(fits) > 0
+	if len(ways) == 0 {
+		return false, line, usable
+	}
+	for i := range ways[:min(len(ways), 1+maxCauses)] {
+		r := e.nodeReason(&ways[i])
+		if i == 0 {
+			line = r
+		} else {
+			line.Because = append(line.Because, r)
+		}
+	}
+	return true, line, usable
+}
+
+// tallyNodes counts the nodes that reject the pod by their nearest miss, the nearest and most frequent first, and lists
+// those that would take it.
+func (e *explainer) tallyNodes() (ways []tally, fits []int) {
 	for n := range e.s.Model.Nodes {
 		one, missed := e.nodeMiss(n)
 		if !missed {
-			usable = true
+			fits = append(fits, n)
 			continue
 		}
 		i := slices.IndexFunc(ways, func(w tally) bool { return w.miss == one.miss && w.alternative == one.alternative })
@@ -47,9 +65,6 @@ func (e *explainer) explainNodes() (at bool, line reason.Reason, usable bool) {
 			}
 		}
 	}
-	if len(ways) == 0 {
-		return false, line, usable
-	}
 	near := func(w *tally) int { return bitset.Bit(distance(w.code) > distance(reason.NoTypeSuits)) }
 	slices.SortStableFunc(ways, func(a, b tally) int {
 		if x := near(&a) - near(&b); x != 0 {
@@ -57,15 +72,7 @@ func (e *explainer) explainNodes() (at bool, line reason.Reason, usable bool) {
 		}
 		return b.nodes - a.nodes
 	})
-	for i := range ways[:min(len(ways), 1+maxCauses)] {
-		r := e.nodeReason(&ways[i])
-		if i == 0 {
-			line = r
-		} else {
-			line.Because = append(line.Because, r)
-		}
-	}
-	return true, line, usable
+	return ways, fits
 }
 
 // nodeMiss returns the nearest miss of a node over the alternatives of the pod.
