@@ -161,7 +161,7 @@ func options(cfg config.Config, kube *rest.Config, held *lease, scheme *runtime.
 		RetryPeriod:            &cfg.Leader.RetryPeriod,
 		Metrics:                metricsserver.Options{BindAddress: address(cfg.Server.MetricsPort), ExtraHandlers: handlers},
 		HealthProbeBindAddress: address(cfg.Server.HealthProbePort),
-		Cache:                  cache.Options{DefaultTransform: store.Strip, ByObject: store.Stripped()},
+		Cache:                  cache.Options{DefaultTransform: store.Strip},
 		Controller:             ctrlconfig.Controller{EnableWarmup: new(!cfg.Leader.WarmupDisabled)},
 	}
 }

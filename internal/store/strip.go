@@ -6,60 +6,43 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	toolscache "k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 )
 
-// Stripped says which fields of each kind are kept in the cache. Objects read from the cache can therefore be used
-// for patches only, never for updates.
-func Stripped() map[client.Object]cache.ByObject {
-	return map[client.Object]cache.ByObject{
-		&corev1.Pod{}:  {Transform: toolscache.TransformFunc(stripPod)},
-		&corev1.Node{}: {Transform: toolscache.TransformFunc(stripNode)},
-	}
-}
-
-// Strip removes unused fields from any object.
+// Strip removes the fields that no decision uses from an object of the cache. Objects read from the cache can therefore
+// be used for patches only, never for updates.
 func Strip(obj any) (any, error) {
-	if o, ok := obj.(metav1.Object); ok {
-		o.SetManagedFields(nil)
-		if a := o.GetAnnotations(); a[corev1.LastAppliedConfigAnnotation] != "" {
-			a = maps.Clone(a)
-			delete(a, corev1.LastAppliedConfigAnnotation)
-			o.SetAnnotations(a)
-		}
+	switch o := obj.(type) {
+	case *corev1.Pod:
+		stripPod(o)
+	case *corev1.Node:
+		o.Status.Images, o.Status.VolumesInUse, o.Status.VolumesAttached, o.Status.Config = nil, nil, nil, nil
+		stripMeta(o)
+	case metav1.Object:
+		stripMeta(o)
 	}
 	return obj, nil
 }
 
-func stripNode(obj any) (any, error) {
-	if n, ok := obj.(*corev1.Node); ok {
-		n.Status.Images, n.Status.VolumesInUse, n.Status.VolumesAttached = nil, nil, nil
-		n.Status.Config = nil
+func stripMeta(o metav1.Object) {
+	o.SetManagedFields(nil)
+	if a := o.GetAnnotations(); a[corev1.LastAppliedConfigAnnotation] != "" {
+		a = maps.Clone(a)
+		delete(a, corev1.LastAppliedConfigAnnotation)
+		o.SetAnnotations(a)
 	}
-	return Strip(obj)
 }
 
 // stripPod keeps what scheduling, draining and metrics use: requests of containers, volumes that have a location,
 // annotations of this project.
-func stripPod(obj any) (any, error) {
-	p, ok := obj.(*corev1.Pod)
-	if !ok {
-		return Strip(obj)
-	}
+func stripPod(p *corev1.Pod) {
 	p.ManagedFields = nil
 	p.Annotations = ourAnnotations(p.Annotations)
 	if len(p.Labels) == 0 {
 		p.Labels = nil
 	}
-	s := &p.Spec
-	s.Containers, s.InitContainers, s.EphemeralContainers = strippedContainers(s.Containers), strippedContainers(s.InitContainers), nil
-	s.Volumes = placedVolumes(s.Volumes)
-	s.ImagePullSecrets, s.HostAliases, s.SecurityContext, s.DNSConfig, s.ReadinessGates = nil, nil, nil, nil, nil
-	s.ServiceAccountName, s.Hostname, s.Subdomain = "", "", ""
+	StripPodSpec(&p.Spec)
 
 	st := corev1.PodStatus{
 		Phase: p.Status.Phase, StartTime: p.Status.StartTime, NominatedNodeName: p.Status.NominatedNodeName,
@@ -72,7 +55,14 @@ func stripPod(obj any) (any, error) {
 	st.ContainerStatuses = containerStatuses(p.Status.ContainerStatuses)
 	st.InitContainerStatuses = containerStatuses(p.Status.InitContainerStatuses)
 	p.Status = st
-	return p, nil
+}
+
+// StripPodSpec removes the fields that no decision uses from a pod or a template of pods.
+func StripPodSpec(s *corev1.PodSpec) {
+	s.Containers, s.InitContainers, s.EphemeralContainers = strippedContainers(s.Containers), strippedContainers(s.InitContainers), nil
+	s.Volumes = placedVolumes(s.Volumes)
+	s.ImagePullSecrets, s.HostAliases, s.SecurityContext, s.DNSConfig, s.ReadinessGates = nil, nil, nil, nil, nil
+	s.ServiceAccountName, s.Hostname, s.Subdomain = "", "", ""
 }
 
 // ourAnnotations keeps the annotations that mean something to us.
