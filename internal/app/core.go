@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -37,6 +36,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/metric"
 	"github.com/dovetail-sh/dovetail/internal/provision"
 	"github.com/dovetail-sh/dovetail/internal/report"
+	"github.com/dovetail-sh/dovetail/internal/snapshot"
 	"github.com/dovetail-sh/dovetail/internal/solve"
 	"github.com/dovetail-sh/dovetail/internal/store"
 )
@@ -82,7 +82,7 @@ func (c *core) add(ctx context.Context) error {
 	c.provisionerPulse, c.disruptionPulse, c.queuePulse = NewPulse("provisioner", time.Now), NewPulse("disruption", time.Now), NewPulse("disruption.queue", time.Now)
 	c.store = store.New(store.Options{
 		Words: c.driver.Words, Lanes: c.connected.Lanes(), Classes: c.kinds(), Strict: c.cfg.Compat.Strict,
-		CostManaged: c.cfg.Gates.PodDeletionCostManagement, DefaultSpread: defaultSpread(c.cfg.Scheduling.DefaultConstraints),
+		CostManaged: c.cfg.Gates.PodDeletionCostManagement, DefaultSpread: snapshot.DefaultSpread(c.cfg.Scheduling.DefaultConstraints),
 		Devices: !c.cfg.Scheduling.IgnoreDRARequests,
 		Self:    selfPod(c.cfg), ReservationLabel: c.driver.ReservationLabel, Now: c.clock.apiServerTime, Wake: c.batcher.Trigger, OnBound: c.countLanded,
 	})
@@ -167,19 +167,14 @@ func (c *core) countLanded(asPlanned bool) {
 // nomination is how long a node is reserved for nominated pods.
 func (c *core) nomination() time.Duration { return provision.NominationPeriod(c.cfg.Batch.Max) }
 
+// decided is what the settings say about decisions.
+func (c *core) decided() snapshot.Settings { return snapshot.SettingsOf(c.cfg, nil) }
+
 // policy is how all plans are made.
 func (c *core) policy() solve.Policy {
-	s := c.cfg.Scheduling
-	return solve.Policy{
-		IgnorePreferences:  s.PreferencePolicy == config.IgnorePreferences,
-		BestEffortMinimums: s.MinValuesPolicy == config.BestEffortMinValues,
-		NoReserved:         !c.cfg.Gates.ReservedCapacity,
-		SpotToSpot:         c.cfg.Gates.SpotToSpotConsolidation,
-		NodeFee:            s.NodeFee,
-		SpotShare:          s.SpotPoolShare,
-		SpotCost:           s.SpotSpreadMaxCost,
-		Workers:            max(1, (c.cfg.Process.CPUMillis+999)/1000),
-	}
+	p := c.decided().Policy
+	p.Workers = max(1, (c.cfg.Process.CPUMillis+999)/1000)
+	return p
 }
 
 // lifeCycle is what happens to a claim and its node.
@@ -223,18 +218,10 @@ func (c *core) disruption(reboot func(context.Context, disrupt.Command) error) *
 	return &disruption.Disruption{
 		Client: c.mgr.GetClient(), Reader: c.mgr.GetAPIReader(), Store: c.store, Cloud: c.meteredCloud("disruption"), Claims: c.orders, Events: c.events, Metrics: c.metrics,
 		Pulse: c.disruptionPulse, Ends: c.queuePulse, LaunchBackoff: c.backoff, Priced: c.connected.Priced, Now: c.clock.apiServerTime, ClockOff: c.clock.isSkewed, Policy: c.policy(), Nomination: c.nomination(), CostManaged: g.PodDeletionCostManagement, Seed: rand.Uint64(), Journal: c.journal,
-		Tuning:  disruptionTuning(c.cfg.Disruption),
+		Tuning:  c.decided().Tuning,
 		Repairs: c.repairs, Reboot: reboot,
-		Methods: disrupt.Methods{
-			Repair: g.NodeRepair && !c.cfg.Compat.LegacyNodeRepair, Static: g.StaticCapacity,
-			TerminateFirstDrift: g.TerminateFirstDrift, TerminateFirstRepair: g.TerminateFirstRepair,
-		},
+		Methods: c.decided().Methods,
 	}
-}
-
-// disruptionTuning is what the settings require of a move. A share of 0 disables the requirement.
-func disruptionTuning(d config.Disruption) disrupt.Tuning {
-	return disrupt.Tuning{Horizon: d.Horizon, PodCost: d.PodCost, MinAge: d.MinAge, MinSaving: d.MinSaving, AnySaving: d.MinSaving == 0}
 }
 
 // pools is what happens to a NodePool.
@@ -301,26 +288,6 @@ func bulkWriter(kube *rest.Config, mgr ctrl.Manager) (client.Client, error) {
 	bulk := rest.CopyConfig(kube)
 	bulk.Burst = max(bulk.Burst, largestPlan)
 	return client.New(bulk, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
-}
-
-// defaultSpread turns settings into constraints (SC-37).
-func defaultSpread(list []config.SpreadConstraint) []corev1.TopologySpreadConstraint {
-	var out []corev1.TopologySpreadConstraint
-	for _, s := range list {
-		out = append(out, corev1.TopologySpreadConstraint{
-			TopologyKey: s.TopologyKey, MaxSkew: s.MaxSkew, WhenUnsatisfiable: corev1.UnsatisfiableConstraintAction(s.WhenUnsatisfiable), MinDomains: s.MinDomains,
-			NodeAffinityPolicy: inclusion(s.NodeAffinityPolicy), NodeTaintsPolicy: inclusion(s.NodeTaintsPolicy),
-		})
-	}
-	return out
-}
-
-// inclusion is a policy as constraints have it: nil if it is not given.
-func inclusion(policy string) *corev1.NodeInclusionPolicy {
-	if policy == "" {
-		return nil
-	}
-	return new(corev1.NodeInclusionPolicy(policy))
 }
 
 // selfPod is the pod of this process. Its name is the hostname, and its namespace is a setting that the chart

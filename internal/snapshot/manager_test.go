@@ -1,4 +1,4 @@
-package app
+package snapshot_test
 
 import (
 	"testing"
@@ -7,11 +7,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/dovetail-sh/dovetail/internal/config"
+	"github.com/dovetail-sh/dovetail/internal/snapshot"
 )
 
 func TestTrust_C06_SchedulerConfigKeepsItsPolicies(t *testing.T) {
 	t.Parallel()
-	got := defaultSpread([]config.SpreadConstraint{
+	got := snapshot.DefaultSpread([]config.SpreadConstraint{
 		{MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: "DoNotSchedule", MinDomains: new(int32(2)), NodeAffinityPolicy: "Ignore", NodeTaintsPolicy: "Honor"},
 		{MaxSkew: 2, TopologyKey: "rack", WhenUnsatisfiable: "ScheduleAnyway"},
 	})

@@ -1,0 +1,222 @@
+package snapshot
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/api/v1alpha1"
+	"github.com/dovetail-sh/dovetail/internal/config"
+)
+
+// ReadOptions say how a live cluster becomes a File.
+type ReadOptions struct {
+	Name    string // of the cluster, as its user calls it
+	Tool    string
+	Now     time.Time
+	Classes []metav1.GroupKind // of node classes that are planned for
+
+	// Catalogues returns the instance types of NodePools, and what of them could not be found out. nil: none are known.
+	Catalogues CatalogueSource
+	// Progress is told what is done next. nil: nobody is told.
+	Progress func(step string)
+}
+
+// CatalogueSource knows which instance types NodePools could launch. The pools are in the order of their names. It is given
+// the settings of the controller that manages the nodes, as far as they are known, and the region of the nodes.
+type CatalogueSource func(ctx context.Context, request CatalogueRequest) ([]Catalogue, []Missing)
+
+// CatalogueRequest is what a CatalogueSource is asked.
+type CatalogueRequest struct {
+	Pools  []karpv1.NodePool
+	Config config.Config
+	Region string // of the nodes; empty: not known
+}
+
+// listing is one kind of objects to list.
+type listing struct {
+	resource string // as users name it in RBAC, such as nodes or nodeclaims.karpenter.sh
+	read     func(ctx context.Context, from client.Reader) error
+	then     string // what follows if it may not be read
+}
+
+// list reads all objects of a kind in one request, from the cache of the API server.
+func list[T any, P interface {
+	*T
+	client.Object
+}, L client.ObjectList](resource string, into *[]T, empty L, items func(L) []T, then string) listing {
+	return listing{resource: resource, then: then, read: func(ctx context.Context, from client.Reader) error {
+		// Version 0 is any that the cache of the API server has: it is quick, and a second old at most.
+		if err := from.List(ctx, empty, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}}); err != nil {
+			return err
+		}
+		all := items(empty)
+		for i := range all {
+			keep(P(&all[i]))
+		}
+		slices.SortFunc(all, func(a, b T) int {
+			x, y := P(&a), P(&b)
+			return cmp.Or(cmp.Compare(x.GetNamespace(), y.GetNamespace()), cmp.Compare(x.GetName(), y.GetName()))
+		})
+		*into = all
+		return nil
+	}}
+}
+
+// What follows if a kind cannot be read.
+const (
+	thenNothing  = "nothing can be planned"
+	thenPools    = "no node can be launched in a plan, and nodes are taken for unmanaged"
+	thenVolumes  = "pods with volumes of claims are not planned for"
+	thenBudgets  = "a plan may evict pods that a PodDisruptionBudget protects"
+	thenDaemons  = "a plan leaves no room for DaemonSets on new nodes"
+	thenSpaces   = "affinity terms that select namespaces by label match none"
+	thenSlots    = "limits of volumes per node are not known"
+	thenDefaults = "default requests of DaemonSets are not known"
+)
+
+// always are the kinds that are read from every cluster.
+func (o *Objects) always() []listing {
+	return []listing{
+		list("nodes", &o.Nodes, &corev1.NodeList{}, func(l *corev1.NodeList) []corev1.Node { return l.Items }, thenNothing),
+		list("pods", &o.Pods, &corev1.PodList{}, func(l *corev1.PodList) []corev1.Pod { return l.Items }, thenNothing),
+		list("nodepools.karpenter.sh", &o.NodePools, &karpv1.NodePoolList{}, func(l *karpv1.NodePoolList) []karpv1.NodePool { return l.Items }, thenPools),
+		list("nodeclaims.karpenter.sh", &o.NodeClaims, &karpv1.NodeClaimList{}, func(l *karpv1.NodeClaimList) []karpv1.NodeClaim { return l.Items }, thenPools),
+		list("namespaces", &o.Namespaces, &corev1.NamespaceList{}, func(l *corev1.NamespaceList) []corev1.Namespace { return l.Items }, thenSpaces),
+		list("persistentvolumeclaims", &o.VolumeClaims, &corev1.PersistentVolumeClaimList{}, func(l *corev1.PersistentVolumeClaimList) []corev1.PersistentVolumeClaim { return l.Items }, thenVolumes),
+		list("persistentvolumes", &o.Volumes, &corev1.PersistentVolumeList{}, func(l *corev1.PersistentVolumeList) []corev1.PersistentVolume { return l.Items }, thenVolumes),
+		list("storageclasses.storage.k8s.io", &o.StorageClasses, &storagev1.StorageClassList{}, func(l *storagev1.StorageClassList) []storagev1.StorageClass { return l.Items }, thenVolumes),
+		list("csinodes.storage.k8s.io", &o.CSINodes, &storagev1.CSINodeList{}, func(l *storagev1.CSINodeList) []storagev1.CSINode { return l.Items }, thenSlots),
+		list("poddisruptionbudgets.policy", &o.Budgets, &policyv1.PodDisruptionBudgetList{}, func(l *policyv1.PodDisruptionBudgetList) []policyv1.PodDisruptionBudget { return l.Items }, thenBudgets),
+		list("daemonsets.apps", &o.DaemonSets, &appsv1.DaemonSetList{}, func(l *appsv1.DaemonSetList) []appsv1.DaemonSet { return l.Items }, thenDaemons),
+		list("limitranges", &o.LimitRanges, &corev1.LimitRangeList{}, func(l *corev1.LimitRangeList) []corev1.LimitRange { return l.Items }, thenDefaults),
+	}
+}
+
+// further are the kinds that decisions look at with some settings only.
+func (o *Objects) further(s *Settings) []listing {
+	const spread, devices = "default spread constraints have no effect", "pods with ResourceClaims are not planned for"
+	var out []listing
+	if s.Overlays {
+		out = append(out, list("nodeoverlays.karpenter.sh", &o.NodeOverlays, &v1alpha1.NodeOverlayList{}, func(l *v1alpha1.NodeOverlayList) []v1alpha1.NodeOverlay { return l.Items }, "prices and sizes are those of the cloud"))
+	}
+	if s.Devices {
+		out = append(out,
+			list("resourceclaims.resource.k8s.io", &o.ResourceClaims, &resourcev1.ResourceClaimList{}, func(l *resourcev1.ResourceClaimList) []resourcev1.ResourceClaim { return l.Items }, devices),
+			list("resourceslices.resource.k8s.io", &o.ResourceSlices, &resourcev1.ResourceSliceList{}, func(l *resourcev1.ResourceSliceList) []resourcev1.ResourceSlice { return l.Items }, devices),
+			list("deviceclasses.resource.k8s.io", &o.DeviceClasses, &resourcev1.DeviceClassList{}, func(l *resourcev1.DeviceClassList) []resourcev1.DeviceClass { return l.Items }, devices))
+	}
+	if len(s.DefaultSpread) > 0 {
+		out = append(out,
+			list("replicasets.apps", &o.ReplicaSets, &appsv1.ReplicaSetList{}, func(l *appsv1.ReplicaSetList) []appsv1.ReplicaSet { return l.Items }, spread),
+			list("statefulsets.apps", &o.StatefulSets, &appsv1.StatefulSetList{}, func(l *appsv1.StatefulSetList) []appsv1.StatefulSet { return l.Items }, spread),
+			list("replicationcontrollers", &o.Controllers, &corev1.ReplicationControllerList{}, func(l *corev1.ReplicationControllerList) []corev1.ReplicationController { return l.Items }, spread),
+			list("services", &o.Services, &corev1.ServiceList{}, func(l *corev1.ServiceList) []corev1.Service { return l.Items }, spread))
+	}
+	return out
+}
+
+// Read reads a live cluster, in one request for each kind of objects. What may not be read is in Missing, kinds that the
+// cluster does not serve have no objects. It writes nothing. The error names the kind that could not be read.
+func Read(ctx context.Context, from client.Reader, o ReadOptions) (*File, error) {
+	progress := o.Progress
+	if progress == nil {
+		progress = func(string) {}
+	}
+	f := &File{Format: Format, Name: o.Name, Taken: o.Now.UTC().Round(0), Tool: o.Tool}
+	progress("reading the objects of the cluster")
+	var managers []appsv1.Deployment
+	lists := append(f.Objects.always(), managerListing(&managers))
+	if err := f.listAll(ctx, from, lists); err != nil {
+		return nil, err
+	}
+	m := managerOf(managers, &f.Objects)
+	f.Controller, f.Settings = m.name, SettingsOf(m.settings, o.Classes)
+	f.Missing = append(f.Missing, m.missing...)
+	if more := f.Objects.further(&f.Settings); len(more) > 0 {
+		if err := f.listAll(ctx, from, more); err != nil {
+			return nil, err
+		}
+	}
+	if o.Catalogues != nil && len(f.Objects.NodePools) > 0 {
+		progress("reading instance types and prices")
+		request := CatalogueRequest{Pools: f.Objects.NodePools, Config: m.settings, Region: f.region()}
+		catalogues, missing := o.Catalogues(ctx, request)
+		f.Catalogues, f.Missing = catalogues, append(f.Missing, missing...)
+	}
+	if f.Catalogues == nil {
+		f.Catalogues = []Catalogue{}
+	}
+	return f, nil
+}
+
+// listAll lists kinds at the same time.
+func (f *File) listAll(ctx context.Context, from client.Reader, lists []listing) error {
+	results := make([]error, len(lists))
+	var all sync.WaitGroup
+	for i := range lists {
+		all.Go(func() { results[i] = lists[i].read(ctx, from) })
+	}
+	all.Wait()
+	for i, err := range results {
+		what := lists[i].resource
+		switch {
+		case err == nil || meta.IsNoMatchError(err) || apierrors.IsNotFound(err):
+		case apierrors.IsForbidden(err):
+			f.Missing = append(f.Missing, Missing{
+				What: what, Why: "forbidden",
+				Then: fmt.Sprintf("%s; request the right to list %s (docs/how-to/plan-a-live-cluster.md has a ClusterRole)", lists[i].then, what),
+			})
+		case apierrors.IsUnauthorized(err):
+			return fmt.Errorf("list %s: the API server does not accept the credentials of the kubeconfig; log in again: %w", what, err)
+		case errors.Is(err, context.Canceled):
+			return fmt.Errorf("list %s: %w", what, err)
+		default:
+			return fmt.Errorf("list %s: the API server cannot be used; check the address of the cluster in the kubeconfig, and the network: %w", what, err)
+		}
+	}
+	return nil
+}
+
+// region is that of the nodes; empty if they do not say, or say several.
+func (f *File) region() string {
+	region := ""
+	for i := range f.Objects.Nodes {
+		switch found := f.Objects.Nodes[i].Labels[corev1.LabelTopologyRegion]; {
+		case found == "" || found == region:
+		case region != "":
+			return ""
+		default:
+			region = found
+		}
+	}
+	return region
+}
+
+// Lacks reports whether a resource could not be read, with what to do about it.
+func (f *File) Lacks(resource string) (Missing, bool) {
+	i := slices.IndexFunc(f.Missing, func(m Missing) bool { return m.What == resource })
+	if i < 0 {
+		return Missing{}, false
+	}
+	return f.Missing[i], true
+}
+
+// String is a sentence for notes.
+func (m Missing) String() string { return strings.TrimSuffix(m.What+": "+m.Why, ".") + "; " + m.Then }
