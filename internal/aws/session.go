@@ -50,9 +50,9 @@ type clients struct {
 
 // newClients reads the configuration of the SDK from where it always is: environment, files, metadata
 // of the container or the instance. Credentials are refreshed by the SDK (C20).
-func newClients(ctx context.Context, version string, m *metric.Set) (*clients, error) {
+func newClients(ctx context.Context, version string, m *metric.Set, more ...func(*awsconfig.LoadOptions) error) (*clients, error) {
 	logger := log.FromContext(ctx)
-	cfg, err := awsconfig.LoadDefaultConfig(ctx,
+	cfg, err := awsconfig.LoadDefaultConfig(ctx, append(more,
 		awsconfig.WithHTTPClient(awshttp.NewBuildableClient().WithTimeout(callTimeout)),
 		// By itself the SDK would write to stderr, in a form of its own.
 		awsconfig.WithLogger(logging.LoggerFunc(func(class logging.Classification, format string, v ...any) {
@@ -62,7 +62,7 @@ func newClients(ctx context.Context, version string, m *metric.Set) (*clients, e
 			awsmiddleware.AddUserAgentKey("karpenter.sh-" + version),
 			func(stack *middleware.Stack) error { return addMetering(stack, m) },
 		}),
-	)
+	)...)
 	if err != nil {
 		return nil, fmt.Errorf("read the configuration of the AWS SDK: %w", err)
 	}
