@@ -22,7 +22,6 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/api/v1alpha1"
-	"github.com/dovetail-sh/dovetail/internal/config"
 )
 
 // ReadOptions say how a live cluster becomes a File.
@@ -32,21 +31,10 @@ type ReadOptions struct {
 	Now     time.Time
 	Classes []metav1.GroupKind // of node classes that are planned for
 
-	// Catalogues returns the instance types of NodePools, and what of them could not be found out. nil: none are known.
-	Catalogues CatalogueSource
+	// Market knows what NodePools could launch, and what it costs. nil: nobody does.
+	Market MarketSource
 	// Progress is told what is done next. nil: nobody is told.
 	Progress func(step string)
-}
-
-// CatalogueSource knows which instance types NodePools could launch. The pools are in the order of their names. It is given
-// the settings of the controller that manages the nodes, as far as they are known, and the region of the nodes.
-type CatalogueSource func(ctx context.Context, request CatalogueRequest) ([]Catalogue, []Missing)
-
-// CatalogueRequest is what a CatalogueSource is asked.
-type CatalogueRequest struct {
-	Pools  []karpv1.NodePool
-	Config config.Config
-	Region string // of the nodes; empty: not known
 }
 
 // listing is one kind of objects to list.
@@ -154,15 +142,13 @@ func Read(ctx context.Context, from client.Reader, o ReadOptions) (*File, error)
 			return nil, err
 		}
 	}
-	if o.Catalogues != nil && len(f.Objects.NodePools) > 0 {
+	f.adoptNodeGroups()
+	var market Market
+	if o.Market != nil {
 		progress("reading instance types and prices")
-		request := CatalogueRequest{Pools: f.Objects.NodePools, Config: m.settings, Region: f.region()}
-		catalogues, missing := o.Catalogues(ctx, request)
-		f.Catalogues, f.Missing = catalogues, append(f.Missing, missing...)
+		market = o.Market(ctx, MarketRequest{Pools: f.launchPools(), Config: m.settings, Region: f.region()})
 	}
-	if f.Catalogues == nil {
-		f.Catalogues = []Catalogue{}
-	}
+	f.fillCatalogues(market)
 	return f, nil
 }
 

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"maps"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -18,8 +19,12 @@ import (
 // keep removes from an object what no decision looks at. Beside the rules of internal/store, which save memory, these
 // leave out what is nobody's business: a file is sent to others.
 func keep(obj client.Object) {
+	safe, told := obj.GetAnnotations()[annotationSafeToEvict]
 	if _, err := store.Strip(obj); err != nil {
 		return // it never fails
+	}
+	if told {
+		obj.SetAnnotations(withValue(obj.GetAnnotations(), annotationSafeToEvict, safe))
 	}
 	obj.SetManagedFields(nil)
 	obj.SetResourceVersion("")
@@ -130,9 +135,20 @@ func keptAnnotations(all map[string]string) map[string]string {
 func keepsAnnotation(key string) bool {
 	switch key {
 	case corev1.PodDeletionCost, corev1.MirrorPodAnnotationKey, corev1.BetaStorageClassAnnotation, resourcev1.ExtendedResourceClaimAnnotation,
-		"pv.kubernetes.io/bind-completed", "volume.kubernetes.io/selected-node":
+		"pv.kubernetes.io/bind-completed", "volume.kubernetes.io/selected-node",
+		annotationSafeToEvict, annotationNoScaleDown:
 		return true
 	}
 	domain, _, _ := strings.Cut(key, "/")
 	return domain == karpv1.Group || domain == karpv1.OwnGroup
+}
+
+// withValue is a map with one more value.
+func withValue(all map[string]string, key, value string) map[string]string {
+	all = maps.Clone(all)
+	if all == nil {
+		all = map[string]string{}
+	}
+	all[key] = value
+	return all
 }

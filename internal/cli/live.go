@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/controller/buffers"
+	"github.com/dovetail-sh/dovetail/internal/controller/overlays"
+	"github.com/dovetail-sh/dovetail/internal/snapshot"
+	"github.com/dovetail-sh/dovetail/internal/version"
+)
+
+// liveTimeout is how long one request to the API server may take. Lists of large clusters take seconds.
+const liveTimeout = time.Minute
+
+// live is a cluster that is asked itself, and how it is read.
+type live struct {
+	kubeconfig string // file; empty: KUBECONFIG, then ~/.kube/config, then the service account of the pod
+	context    string // of the kubeconfig; empty: the current one
+	unpriced   bool   // instance types and prices are not read from the cloud, which takes seconds
+	progress   func(step string)
+}
+
+// readLive reads the cluster that a kubeconfig names. It writes nothing, neither to the cluster nor to the cloud.
+func readLive(ctx context.Context, env func(string) (string, bool), l live) (*snapshot.File, error) {
+	kube, name, err := connectTo(env, l.kubeconfig, l.context)
+	if err != nil {
+		return nil, err
+	}
+	reader, err := newReader(kube)
+	if err != nil {
+		return nil, fmt.Errorf("connect to cluster %s: %w", name, err)
+	}
+	o := snapshot.ReadOptions{Name: name, Tool: toolName(), Now: time.Now(), Classes: nodeClasses(), Progress: l.progress}
+	if !l.unpriced {
+		o.Market = marketSource(reader)
+	}
+	file, err := snapshot.Read(logr.NewContext(ctx, logr.Discard()), reader, o)
+	if err != nil {
+		return nil, fmt.Errorf("cluster %s: %w", name, err)
+	}
+	return file, nil
+}
+
+// nodeClasses are the kinds of node classes that are planned for.
+func nodeClasses() []metav1.GroupKind {
+	return []metav1.GroupKind{{Group: awsv1.Group, Kind: awsv1.Kind}}
+}
+
+// connectTo finds the cluster as kubectl does, and what its user calls it.
+func connectTo(env func(string) (string, bool), file, contextName string) (*rest.Config, string, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = file
+	if files, set := env("KUBECONFIG"); set && files != "" {
+		rules.Precedence = filepath.SplitList(files)
+	}
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: contextName})
+	raw, err := loader.RawConfig()
+	if err != nil {
+		return nil, "", fmt.Errorf("no cluster: %w; name another file with --kubeconfig", err)
+	}
+	if contextName == "" {
+		contextName = raw.CurrentContext
+	}
+	kube, err := loader.ClientConfig()
+	switch {
+	case clientcmd.IsEmptyConfig(err):
+		return nil, "", errors.New("no cluster: set KUBECONFIG, name a file with --kubeconfig, or run inside a cluster with a service account")
+	case err != nil:
+		return nil, "", fmt.Errorf("no cluster: %w; see `kubectl config get-contexts`, and choose with --kubeconfig and --context", err)
+	}
+	kube.QPS, kube.Timeout = -1, liveTimeout // it is a handful of requests
+	kube.UserAgent, kube.WarningHandler = "dovetail/"+version.Get().Version, rest.NoWarnings{}
+	name := contextName
+	if c := raw.Contexts[contextName]; c != nil && c.Cluster != "" {
+		name = c.Cluster[strings.LastIndexByte(c.Cluster, '/')+1:] // `aws eks update-kubeconfig` writes ARNs
+	}
+	return kube, name, nil
+}
+
+// newReader makes a client that does not ask the API server first which kinds it serves: those that a snapshot has are
+// known, and absent ones are told by the response to their list.
+func newReader(kube *rest.Config) (client.Reader, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, karpv1.AddToScheme, buffers.AddToScheme, overlays.AddToScheme, awsv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	mapper := meta.NewDefaultRESTMapper(nil)
+	// any order: each kind is mapped by itself
+	for kind := range scheme.AllKnownTypes() {
+		mapper.Add(kind, meta.RESTScopeRoot) // lists of all namespaces are the same
+	}
+	return client.New(kube, client.Options{Scheme: scheme, Mapper: mapper})
+}
+
+// progressTo reports steps on a terminal, and nowhere else.
+func progressTo(s Streams) func(string) {
+	if !isTerminal(s.Err) {
+		return nil
+	}
+	return func(step string) { _, _ = fmt.Fprintln(s.Err, step+" ...") }
+}
