@@ -62,7 +62,7 @@ var layers = map[string]layer{
 	"2 joint":     {packages: joint, may: join(values, words, api, view, single, port, []string{"internal/budget", "internal/lifecycle"}), never: effects},
 	"2 buffer":    {packages: []string{"internal/buffer"}, may: join(values, words, api, view, []string{"internal/solve"}), never: effects},
 	"2 steps":     {packages: steps, may: join(values, words, api, view, single, life, joint, []string{"internal/check"}), never: effects},
-	"2 inspect":   {packages: []string{"internal/inspect"}, may: join(values, words, api, view, single, joint, []string{"internal/budget", "internal/check"}), never: effects},
+	"2 inspect":   {packages: []string{"internal/inspect"}, may: join(values, words, api, view, single, joint, []string{"internal/budget", "internal/check", "internal/provision"}), never: effects},
 	"2 provision": {packages: []string{"internal/provision"}, may: join(values, words, api, view, port, []string{"internal/check", "internal/solve"}), never: effects},
 	"2 lifecycle": {packages: life, may: join(values, words, api, view, port), never: effects},
 	"2 scripts":   {packages: []string{"internal/script"}, may: join(values, words, api, view, single, []string{"internal/check"}), never: effects},

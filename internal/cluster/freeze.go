@@ -87,6 +87,23 @@ func (s *Snapshot) Without(names ...string) (*Snapshot, []Pod) {
 	return &view, moved
 }
 
+// WithNodes returns a view with further nodes, whose names must be new. What they use of the limits of their pools is no
+// longer free.
+func (s *Snapshot) WithNodes(nodes ...Node) *Snapshot {
+	view := *s
+	if len(nodes) == 0 {
+		return &view
+	}
+	view.Nodes = slices.Concat(s.Nodes, nodes)
+	slices.SortFunc(view.Nodes, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
+	view.Pools = slices.Clone(s.Pools)
+	copied := map[string]bool{}
+	for i := range nodes {
+		view.chargeCapacity(&nodes[i], copied, -1)
+	}
+	return &view
+}
+
 // find returns the place of a node.
 func (s *Snapshot) find(name string) (int, bool) {
 	return slices.BinarySearchFunc(s.Nodes, name, func(n Node, name string) int { return strings.Compare(n.Name, name) })
@@ -94,14 +111,18 @@ func (s *Snapshot) find(name string) (int, bool) {
 
 // freeCapacity gives the capacity of a node back to its pool. freed names the pools whose limits are no longer
 // shared with another view.
-func (s *Snapshot) freeCapacity(n *Node, freed map[string]bool) {
+func (s *Snapshot) freeCapacity(n *Node, freed map[string]bool) { s.chargeCapacity(n, freed, 1) }
+
+// chargeCapacity adds the capacity of a node to what is left of its pool, or takes it off if sign is -1. copied names the
+// pools whose limits are no longer shared with another view.
+func (s *Snapshot) chargeCapacity(n *Node, copied map[string]bool, sign int64) {
 	i := slices.IndexFunc(s.Pools, func(p Pool) bool { return p.Name == n.Pool })
 	if i < 0 || n.Pool == "" {
 		return
 	}
 	pool := &s.Pools[i]
-	if !freed[pool.Name] {
-		freed[pool.Name] = true
+	if !copied[pool.Name] {
+		copied[pool.Name] = true
 		pool.Limits = slices.Clone(pool.Limits)
 		if pool.NodeLimit != nil {
 			left := *pool.NodeLimit
@@ -109,18 +130,22 @@ func (s *Snapshot) freeCapacity(n *Node, freed map[string]bool) {
 		}
 	}
 	if pool.NodeLimit != nil {
-		*pool.NodeLimit++
+		*pool.NodeLimit += sign
 	}
 	for j := range pool.Limits {
 		lane, _ := s.Resources.Lane(pool.Limits[j].Resource)
-		pool.Limits[j].Remaining = saturate(pool.Limits[j].Remaining, n.Capacity.At(lane))
+		pool.Limits[j].Remaining = saturate(pool.Limits[j].Remaining, sign*max(n.Capacity.At(lane), 0))
 	}
 }
 
-// saturate adds what a node has without wrapping.
-func saturate(left, capacity int64) int64 {
-	if sum := left + max(capacity, 0); sum >= left {
-		return sum
+// saturate adds without wrapping.
+func saturate(left, more int64) int64 {
+	sum := left + more
+	switch {
+	case more > 0 && sum < left:
+		return math.MaxInt64
+	case more < 0 && sum > left:
+		return math.MinInt64
 	}
-	return math.MaxInt64
+	return sum
 }

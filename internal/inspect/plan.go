@@ -1,6 +1,16 @@
 package inspect
 
-import "time"
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/solve"
+)
 
 // WhatIf changes a cluster before it is planned for. The zero WhatIf changes nothing.
 type WhatIf struct {
@@ -74,15 +84,182 @@ type Kept struct {
 	Why  Finding `json:"why"`
 }
 
-// PlanOf is what would be done to a cluster.
-func PlanOf(c *Cluster) Changes { return Changes{At: c.View.Now} }
+// PlanOf is what would be done to a cluster, and what that comes to.
+func PlanOf(c *Cluster) Changes { return PlanWithin(c, nil) }
 
-// Document lays Changes out for reading.
-func (c *Changes) Document() Document { return Document{Title: "plan"} }
+// PlanWithin is PlanOf with a limit: once stop returns true, it returns what was found so far, and says so. Pending pods are
+// planned for as provisioning does. Then commands of disruption are carried out on a copy, until it finds nothing more:
+// first those that may begin now, then those that budgets, consolidateAfter and back-offs delay. Every plan is checked by
+// internal/check.
+func PlanWithin(c *Cluster, stop func() bool) Changes {
+	if stop == nil {
+		stop = func() bool { return false }
+	}
+	out := Changes{At: c.View.Now}
+	if c.View.Cluster == nil {
+		out.Partial, out.Notes = true, []string{"the cluster is not read yet: ask again in a moment"}
+		return out
+	}
+	out.Before = totalsOf(c.View.Cluster)
+	out.Before.Bound = boundOf(c.View.Cluster, &c.View.Policy, stop)
+	s := simulate(c, stop, &out)
+	s.summarize()
+	return out
+}
+
+// totalsOf sums up the nodes of a snapshot.
+func totalsOf(s *cluster.Snapshot) Totals {
+	t := Totals{Use: map[string]Use{}}
+	for i := range s.Nodes {
+		n := nodeOf(&s.Nodes[i], nil, s.Resources)
+		t.add(&n)
+	}
+	return t
+}
+
+// boundOf is what nodes for the pods of a snapshot cost at least, USD an hour; 0 if that is not known.
+func boundOf(s *cluster.Snapshot, policy *solve.Policy, stop func() bool) float64 {
+	return solve.Consolidate(solve.Question{View: s, Policy: *policy}, stop).Bound
+}
+
+// summarize completes the Changes once everything is carried out.
+func (s *simulation) summarize() {
+	out, final := s.out, s.view.Cluster
+	out.After = totalsOf(final)
+	s.addDaemons()
+	out.After.Bound = boundOf(final, &s.view.Policy, s.stop)
+	out.Bound = out.After.Bound
+	where := map[cluster.PodKey]string{}
+	for i := range final.Nodes {
+		for j := range final.Nodes[i].Pods {
+			where[final.Nodes[i].Pods[j].Key] = final.Nodes[i].Name
+		}
+	}
+	for _, b := range s.view.PlannedBinds { // of virtual pods
+		where[b.Pod] = b.Node
+	}
+	for i := range s.launched {
+		l := &s.launched[i]
+		out.Launch = append(out.Launch, Launch{
+			Pool: l.node.Pool, Type: l.node.Offer.Type, Types: l.node.Types, Zone: l.node.Offer.Zone, Market: l.node.Offer.CapacityType,
+			Price: l.node.Offer.Price, Command: l.command, Pods: []string{},
+		})
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(s.pods), cluster.PodKey.Compare) {
+		to, from := where[key], s.running[key]
+		if number, is := strings.CutPrefix(to, launchPrefix); is {
+			at, _ := strconv.Atoi(number)
+			out.Launch[at-1].Pods = append(out.Launch[at-1].Pods, key.String())
+		}
+		switch {
+		case to == "" || to == from || s.pods[key].Virtual:
+		case from != "":
+			out.Moves = append(out.Moves, PodMove{Pod: key.String(), From: from, To: to})
+		case !isLaunch(to):
+			out.Binds = append(out.Binds, PodMove{Pod: key.String(), To: to})
+		}
+	}
+	for i := range s.c.Ignored {
+		p := &s.c.Ignored[i]
+		u := Pending{Pod: p.Key.String(), Since: p.Created}
+		for _, why := range p.Shape.Invalid {
+			u.Why = append(u.Why, FindingOf(why))
+		}
+		out.Unplaced = append(out.Unplaced, u)
+	}
+	slices.SortFunc(out.Unplaced, func(a, b Pending) int { return cmp.Compare(a.Pod, b.Pod) })
+	out.Later = out.Later || slices.ContainsFunc(out.Remove, func(r Removal) bool { return !r.Now })
+	s.listKept()
+	s.addNotes()
+}
+
+// addDaemons counts what DaemonSets will request of the nodes that are launched.
+func (s *simulation) addDaemons() {
+	table := s.view.Cluster.Resources
+	for i := range s.launched {
+		coming := daemonRequests(&s.launched[i].node, s.pods)
+		for lane := range table.Len() {
+			name := string(table.Name(lane))
+			if u, counted := s.out.After.Use[name]; counted {
+				u.Daemons += coming.At(lane)
+				u.Requested += coming.At(lane)
+				s.out.After.Use[name] = u
+			}
+		}
+	}
+}
+
+// listKept lists the nodes that stay, with the reason of the last pass: it looked at the cluster in which all else is done.
+func (s *simulation) listKept() {
+	listed := map[string]bool{}
+	for i := range s.last.Refused {
+		r := &s.last.Refused[i]
+		for _, name := range r.Nodes {
+			if listed[name] || !slices.ContainsFunc(s.view.Nodes, func(n cluster.ManagedNode) bool { return n.Name == name }) {
+				continue
+			}
+			listed[name] = true
+			why := r.Why
+			why.Subject = "" // names the node
+			s.out.Kept = append(s.out.Kept, Kept{Node: name, Why: FindingOf(why)})
+		}
+	}
+	slices.SortFunc(s.out.Kept, func(a, b Kept) int { return cmp.Compare(a.Node, b.Node) })
+}
+
+// addNotes adds what the response lacks.
+func (s *simulation) addNotes() {
+	view := s.c.View.Cluster
+	unmanaged, leaving := 0, 0
+	for i := range view.Nodes {
+		switch {
+		case view.Nodes[i].Deleting:
+			leaving++
+		case view.Nodes[i].Pool == "":
+			unmanaged++
+		}
+	}
+	note := func(text string) { s.out.Notes = append(s.out.Notes, text) }
+	if unmanaged > 0 {
+		note(count(unmanaged, "node belongs", "nodes belong") + " to no NodePool, as those of Cluster Autoscaler and of node groups do. They may take pods, they are never removed, and their price is not known")
+	}
+	if leaving > 0 {
+		note(count(leaving, "node is", "nodes are") + " being removed already")
+	}
+	for _, pool := range slices.Sorted(maps.Keys(s.c.Untyped)) {
+		note("the instance types of NodePool " + pool + " are not known, so nothing is launched from it: " + s.c.Untyped[pool])
+	}
+	if s.view.Unpriced {
+		note("prices are not known yet, so nothing is replaced for being cheaper")
+	}
+	if len(s.ended) > 0 {
+		slices.Sort(s.ended)
+		note(count(len(s.ended), "evicted pod ends", "evicted pods end") + ", since no controller makes them again: " + someOf(s.ended))
+	}
+	if slices.ContainsFunc(slices.Collect(maps.Values(s.pods)), func(p *cluster.Pod) bool { return p.Virtual }) {
+		note("launches include room that CapacityBuffers keep")
+	}
+	if len(s.rejected) > 0 {
+		note("a part of the plan broke a rule and is left out, which is a defect of Dovetail; please report it with a snapshot: " + someOf(s.rejected))
+	}
+	if s.out.Partial {
+		note("the time was up before everything was tried: there may be more to do")
+	}
+}
+
+// someOf joins the first of a list, and counts the others.
+func someOf(list []string) string {
+	const shown = 3
+	text := strings.Join(list[:min(shown, len(list))], ", ")
+	if more := len(list) - shown; more > 0 {
+		text += " and " + strconv.Itoa(more) + " more"
+	}
+	return text
+}
 
 // AddTo adds what a plan knows to a Fleet: the lower bound, and why pods are pending.
 func (c *Changes) AddTo(f *Fleet) {
-	f.Totals.Bound = c.Bound
+	f.Totals.Bound = c.Before.Bound
 	why := make(map[string][]Finding, len(c.Unplaced))
 	for i := range c.Unplaced {
 		why[c.Unplaced[i].Pod] = c.Unplaced[i].Why
@@ -90,6 +267,11 @@ func (c *Changes) AddTo(f *Fleet) {
 	planned := make(map[string]string, len(c.Binds))
 	for _, b := range c.Binds {
 		planned[b.Pod] = b.To
+	}
+	for i := range c.Launch {
+		for _, pod := range c.Launch[i].Pods {
+			planned[pod] = launchName(i + 1)
+		}
 	}
 	for i := range f.Pending {
 		p := &f.Pending[i]

@@ -1,0 +1,67 @@
+package inspect_test
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	"github.com/dovetail-sh/dovetail/internal/inspect"
+	"github.com/dovetail-sh/dovetail/internal/reason"
+	"github.com/dovetail-sh/dovetail/internal/snapshot"
+	"github.com/dovetail-sh/dovetail/internal/snapshot/snapshottest"
+)
+
+func planOf(t *testing.T, f *snapshot.File) inspect.Changes {
+	t.Helper()
+	c, err := f.Cluster(awsv1.Vocabulary())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return inspect.PlanOf(c)
+}
+
+func encoded(t *testing.T, v any) string {
+	t.Helper()
+	data, err := json.MarshalIndent(v, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// checkTotals holds a plan to what it says it comes to.
+func checkTotals(t *testing.T, p *inspect.Changes) {
+	t.Helper()
+	want, nodes := p.Before.Hourly, p.Before.Nodes
+	for _, r := range p.Remove {
+		want -= r.Price
+		nodes--
+	}
+	for _, l := range p.Launch {
+		want += l.Price
+		nodes++
+	}
+	if math.Abs(want-p.After.Hourly) > 1e-9 || nodes != p.After.Nodes {
+		t.Errorf("the plan ends with %d nodes for $%v, its parts come to %d for $%v", p.After.Nodes, p.After.Hourly, nodes, want)
+	}
+	if p.Bound > p.After.Hourly+1e-9 || p.Before.Bound > p.Before.Hourly+1e-9 {
+		t.Errorf("a bound is above the cost: %v of %v, before %v of %v", p.Bound, p.After.Hourly, p.Before.Bound, p.Before.Hourly)
+	}
+}
+
+func TestWI_40_PlanOfHalfEmptyNodes(t *testing.T) {
+	t.Parallel()
+	p := planOf(t, snapshottest.New(snapshottest.Options{Nodes: 6, Pending: 3, Huge: 1}))
+	checkTotals(t, &p)
+	if len(p.Remove) == 0 || len(p.Launch) == 0 || len(p.Moves) == 0 || len(p.Binds) == 0 || len(p.Kept) == 0 || p.After.Hourly >= p.Before.Hourly || !p.Later {
+		t.Errorf("too little is planned: %s", encoded(t, p))
+	}
+	if len(p.Unplaced) != 1 || p.Unplaced[0].Pod != "default/huge-0000" || p.Unplaced[0].Why[0].Code != reason.NoTypeFits {
+		t.Errorf("unplaced pods are %+v, want the huge one with its reason", p.Unplaced)
+	}
+	if d := p.Document(); !strings.HasPrefix(d.Answer, "Dovetail would remove ") || len(d.Sections) < 4 {
+		t.Errorf("the document is %+v", d)
+	}
+}
