@@ -24,7 +24,7 @@ const (
 type Verdict struct {
 	Name    string
 	Reason  string // empty: it is applied
-	Message string
+	Message string // why it is not applied, or why it changes nothing although it is
 }
 
 // Set is the overlays that are applied. It does not change, and may be shared. The zero Set is empty.
@@ -72,12 +72,15 @@ func Evaluate(objects []v1alpha1.NodeOverlay, pools []Pool, table resources.Tabl
 		if verdicts[i].Reason != "" {
 			continue
 		}
-		if message := claims.take(&all[i]); message != "" {
-			verdicts[i].Reason, verdicts[i].Message = Conflict, message
+		conflict, matched := claims.take(&all[i])
+		if conflict != "" {
+			verdicts[i].Reason, verdicts[i].Message = Conflict, conflict
 			continue
 		}
 		set.overlays = append(set.overlays, all[i])
-		set.addPreview(&objects[i], &all[i])
+		if priced := set.addPreview(&objects[i], &all[i]); !priced && !matched {
+			verdicts[i].Message = claims.unmatched(&all[i])
+		}
 	}
 	return set, verdicts
 }
@@ -110,7 +113,8 @@ func weightOf(o *v1alpha1.NodeOverlay) int32 {
 	return *o.Spec.Weight
 }
 
-func (s *Set) addPreview(object *v1alpha1.NodeOverlay, o *Overlay) {
+// addPreview reports whether an overlay prices instance types whatever NodePools can launch.
+func (s *Set) addPreview(object *v1alpha1.NodeOverlay, o *Overlay) bool {
 	types, usd := preview(object, o)
 	for _, name := range types {
 		if _, taken := s.previews[name]; taken {
@@ -121,6 +125,7 @@ func (s *Set) addPreview(object *v1alpha1.NodeOverlay, o *Overlay) {
 		}
 		s.previews[name] = usd
 	}
+	return len(types) > 0
 }
 
 func keysOf(overlays []Overlay) []string {
@@ -162,8 +167,9 @@ func newClaims(pools []Pool, table resources.Table, words reqs.Vocabulary) *clai
 	return c
 }
 
-// take records what an overlay sets, or returns why it conflicts with an earlier one. Then nothing is recorded.
-func (c *claims) take(o *Overlay) (conflict string) {
+// take records what an overlay sets, or returns why it conflicts with an earlier one. Then nothing is recorded. It reports
+// whether the overlay matches anything.
+func (c *claims) take(o *Overlay) (conflict string, matched bool) {
 	if o.Weight != c.weight {
 		c.weight, c.names = o.Weight, nil
 		for i := range c.pools {
@@ -175,14 +181,36 @@ func (c *claims) take(o *Overlay) (conflict string) {
 	for i := range c.pools {
 		found[i] = c.pools[i].match(o)
 		if conflict := c.conflict(&c.pools[i], &found[i], o); conflict != "" {
-			return conflict
+			return conflict, true
 		}
+		matched = matched || !found[i].types.empty()
 	}
 	c.names = append(c.names, o.Name)
 	for i := range c.pools {
 		c.pools[i].record(&found[i], o, c.table, int32(len(c.names)))
 	}
-	return ""
+	return "", matched
+}
+
+// unmatched says why an overlay matches nothing that any pool could launch: it refers to something that is missing (OV-25).
+// As long as no instance types are known, nothing is said.
+func (c *claims) unmatched(o *Overlay) string {
+	if len(c.pools) == 0 {
+		return ""
+	}
+	matches := func(n need) bool {
+		return slices.ContainsFunc(c.pools, func(p claimedPool) bool {
+			found := p.match(&Overlay{needs: []need{n}})
+			return !found.types.empty()
+		})
+	}
+	const change = "so this overlay changes nothing; correct spec.requirements, or create what they name"
+	for i := range o.needs {
+		if n := o.needs[i]; !matches(n) {
+			return fmt.Sprintf("no instance type of any NodePool has %s %s, %s", n.key, n.want, change)
+		}
+	}
+	return "no instance type of any NodePool meets all of spec.requirements, " + change
 }
 
 func (p *claimedPool) record(found *match, o *Overlay, table resources.Table, number int32) {

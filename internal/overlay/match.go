@@ -114,6 +114,15 @@ func (b bitset) without(other bitset) {
 	}
 }
 
+func (b bitset) empty() bool {
+	for _, word := range b {
+		if word != 0 {
+			return false
+		}
+	}
+	return true
+}
+
 func (b bitset) each(do func(int) bool) {
 	for w, word := range b {
 		for ; word != 0; word &= word - 1 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
@@ -37,6 +38,9 @@ func instanceType(family, size string, cores int, usd float64) catalog.InstanceT
 		Name: name, Capacity: resources.Of(int64(cores)*1000, int64(cores)<<32, 0, 110),
 		Labels:       reqs.Set{keyType: one(name), keyFamily: one(family), keyCores: one(fmt.Sprint(cores)), "example.com/gpu": {}},
 		VolumeLimits: map[string]int{"ebs.csi.aws.com": 27},
+	}
+	if family == "m5" {
+		t.Devices = []catalog.DevicePool{{Driver: "gpu.example.com", Devices: []resourcev1.Device{{Name: "gpu-0"}}}}
 	}
 	for _, zone := range []string{"a", "b"} {
 		t.Offerings = append(t.Offerings,
@@ -258,6 +262,23 @@ func TestVerdicts(t *testing.T) {
 			overlays: []string{"a price=5 | " + keyType + " In c6.large", "b price=6", "c price=7 | " + keyType + " In m5.large"},
 			want:     []string{"", "Conflict NodeOverlay c", ""},
 		},
+		"OV-25 a type that does not exist": {
+			overlays: []string{"a adjust=+1 | " + keyType + " In m5.lrge", "b price=6 | " + keyType + " In c6.large"},
+			want:     []string{"no instance type of any NodePool has " + keyType + " In [m5.lrge], so this overlay changes nothing; correct", ""},
+		},
+		"OV-25 a NodePool that does not exist": {
+			overlays: []string{"a cap=" + device + ":1 | karpenter.sh/nodepool In none; " + keyType + " In c6.large"},
+			want:     []string{"no instance type of any NodePool has karpenter.sh/nodepool In [none], so"},
+		},
+		"OV-25 a zone that does not exist": {
+			overlays: []string{"a adjust=-1 | topology.kubernetes.io/zone In c"}, want: []string{"no instance type of any NodePool has topology.kubernetes.io/zone In [c], so"},
+		},
+		"OV-25 requirements that nothing meets together": {
+			overlays: []string{"a adjust=-1 | " + keyType + " In m5.large; " + keyFamily + " In c6"}, want: []string{"no instance type of any NodePool meets all of spec.requirements, so"},
+		},
+		"OV-25 OV-21 a preview type refers to nothing that is missing": {
+			overlays: []string{"a price=5 | " + keyType + " In new.large"}, want: []string{""},
+		},
 		"OV-17 a restricted label": {
 			overlays: []string{"a price=5 | kubernetes.io/hostname In n", "b price=6"}, want: []string{"RuntimeValidation spec.requirements[0]: label kubernetes.io/hostname is restricted", ""},
 		},
@@ -277,7 +298,7 @@ func TestVerdicts(t *testing.T) {
 			t.Parallel()
 			_, verdicts := evaluate([]overlay.Pool{{Name: "default", Types: types()}}, tc.overlays...)
 			for i, v := range verdicts {
-				if got := strings.TrimSpace(v.Reason + " " + v.Message); !strings.HasPrefix(got, tc.want[i]) || tc.want[i] == "" && v.Reason != "" {
+				if got := strings.TrimSpace(v.Reason + " " + v.Message); !strings.HasPrefix(got, tc.want[i]) || tc.want[i] == "" && got != "" {
 					t.Errorf("%s: %q, want %q", v.Name, got, tc.want[i])
 				}
 			}
