@@ -236,7 +236,7 @@ docs: generate ## the same; the reference pages are generated with the CRDs
 
 .PHONY: tidy
 tidy: ## go mod tidy in every module
-	for dir in . tools tools/image sandbox sandbox/clients/helm sandbox/terraform/tofu sandbox/terraform/kubectl sandbox/terraform/providers sandbox/awsemu/catalogue/generate; do (cd $$dir && $(GO) mod tidy); done
+	for dir in . tools tools/image sandbox sandbox/clients/helm sandbox/terraform/tofu sandbox/terraform/kubectl sandbox/terraform/providers sandbox/awsemu/catalogue/generate internal/console/browser; do (cd $$dir && $(GO) mod tidy); done
 	cd bench/peer && GOTOOLCHAIN=auto $(GO) mod tidy
 
 ##@ Set up

@@ -11,7 +11,7 @@ fresh=$(mktemp -d)
 trap 'rm -rf "$fresh"' EXIT
 
 # Beside the rest: where the module cache is cold they wait for the network.
-modules=(. tools tools/image sandbox sandbox/clients/helm sandbox/terraform/tofu sandbox/terraform/kubectl sandbox/terraform/providers)
+modules=(. tools tools/image sandbox sandbox/clients/helm sandbox/terraform/tofu sandbox/terraform/kubectl sandbox/terraform/providers internal/console/browser)
 tidy=()
 for dir in "${modules[@]}"; do
 	(cd "$dir" && exec "$go" mod tidy -diff) >/dev/null &

@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/dovetail-sh/dovetail/internal/config"
+	"github.com/dovetail-sh/dovetail/internal/console"
 	"github.com/dovetail-sh/dovetail/internal/journal"
 )
 
@@ -25,6 +26,9 @@ func extraHandlers(server config.Server, kube *rest.Config, record *journal.Jour
 	handlers := map[string]http.Handler{}
 	if server.Profiling {
 		profiles(handlers)
+	}
+	if server.Console {
+		handlers[console.Path] = console.Handler()
 	}
 	if record != nil {
 		review, err := journal.NewSelfReview(kube)

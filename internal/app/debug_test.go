@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/dovetail-sh/dovetail/internal/config"
+	"github.com/dovetail-sh/dovetail/internal/console"
 	"github.com/dovetail-sh/dovetail/internal/journal"
 )
 
@@ -17,11 +18,13 @@ func TestExtraHandlers(t *testing.T) {
 	for name, tc := range map[string]struct {
 		server         config.Server
 		decisions, cpu bool
+		page           bool
 	}{
-		"by default":     {config.Server{Decisions: true}, true, false},
-		"both":           {config.Server{Decisions: true, Profiling: true}, true, true},
-		"only profiling": {config.Server{Profiling: true}, false, true},
-		"nothing":        {config.Server{}, false, false},
+		"by default":     {config.Server{Decisions: true}, true, false, false},
+		"both":           {config.Server{Decisions: true, Profiling: true}, true, true, false},
+		"only profiling": {config.Server{Profiling: true}, false, true, false},
+		"WP-01: page":    {config.Server{Console: true}, false, false, true},
+		"nothing":        {config.Server{}, false, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -29,7 +32,7 @@ func TestExtraHandlers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if (handlers[journal.Path] != nil) != tc.decisions || (handlers["/debug/pprof/profile"] != nil) != tc.cpu {
+			if (handlers[journal.Path] != nil) != tc.decisions || (handlers["/debug/pprof/profile"] != nil) != tc.cpu || (handlers[console.Path] != nil) != tc.page {
 				t.Errorf("handlers %v", handlers)
 			}
 			if !tc.decisions {

@@ -123,6 +123,7 @@ var layers = map[string]layer{
 	"5 iam":     {packages: []string{"iam"}, may: []string{"std"}, never: effects},
 	"5 rights":  {packages: []string{"internal/rights"}, may: []string{"std"}, never: effects},
 	"5 config":  {packages: []string{"internal/config"}, may: join(values, yaml, []string{"github.com/spf13/pflag", "internal/near"}), never: effects},
+	"5 page":    {packages: []string{"internal/console"}, may: []string{"std"}},
 	"5 columns": {packages: []string{"internal/columns"}, may: []string{"std"}, never: effects},
 	"5 version": {packages: []string{"internal/version"}, may: []string{"std"}},
 	// A controller is a shell: what several of them need is below it, and none of them imports another.

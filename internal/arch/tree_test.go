@@ -21,7 +21,7 @@ type source struct {
 	text      []byte
 	syntax    *ast.File
 	generated bool
-	nested    bool // of sandbox, bench or tools
+	nested    bool // of sandbox, bench, tools or the tests of the page in a browser
 }
 
 func (s *source) dir() string { return path.Dir(s.path) }
@@ -71,7 +71,8 @@ var readTree = sync.OnceValues(func() (*tree, error) {
 		}
 		t.sources = append(t.sources, &source{
 			path: name, text: text, syntax: syntax, generated: ast.IsGenerated(syntax),
-			nested: strings.HasPrefix(name, "sandbox/") || strings.HasPrefix(name, "tools/") || strings.HasPrefix(name, "bench/"),
+			nested: strings.HasPrefix(name, "sandbox/") || strings.HasPrefix(name, "tools/") || strings.HasPrefix(name, "bench/") ||
+				strings.HasPrefix(name, "internal/console/browser/"),
 		})
 		return nil
 	})

@@ -25,6 +25,7 @@ type Server struct {
 	MetricsPort          int
 	HealthProbePort      int
 	Profiling            bool // pprof on the metrics port
+	Console              bool // the web page, on the metrics port; its data needs a token
 	Decisions            bool // what was decided and why, on the metrics port, for those who may read it
 	ClusterStateDisabled bool // drop metrics and events that grow with the number of objects
 }

@@ -67,6 +67,7 @@ func examples() map[string]example {
 		"kube-client-burst": {text: "1000", want: func(c *config.Config) { c.Kube.Burst = 1000 }, invalid: []string{"0", "-1", "many"}},
 		"enable-profiling":  {text: "true", want: func(c *config.Config) { c.Server.Profiling = true }, invalid: notBool},
 		"serve-decisions":   {text: "false", want: func(c *config.Config) { c.Server.Decisions = false }, invalid: notBool},
+		"serve-console":     {text: "true", want: func(c *config.Config) { c.Server.Console = true }, invalid: notBool},
 		"disable-cluster-state-observability": {
 			text: "true", want: func(c *config.Config) { c.Server.ClusterStateDisabled = true }, invalid: notBool,
 		},

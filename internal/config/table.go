@@ -60,6 +60,11 @@ func servingSettings() []setting {
 			as:    boolean(func(c *Config) *bool { return &c.Server.Decisions }),
 		},
 		{
+			flag: "serve-console", def: "false", helm: byEnv,
+			usage: "serve a web page at /debug/console/ on the metrics port, with the fleet, its costs, decisions and what-if plans; it shows data only to holders of a token",
+			as:    boolean(func(c *Config) *bool { return &c.Server.Console }),
+		},
+		{
 			flag: "disable-cluster-state-observability", def: "false", helm: "settings.disableClusterStateObservability",
 			usage: "drop metrics of pods, nodes and NodePools, and metrics and events of conditions",
 			as:    boolean(func(c *Config) *bool { return &c.Server.ClusterStateDisabled }),

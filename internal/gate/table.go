@@ -12,7 +12,7 @@ import (
 var suites = map[string][]string{
 	"quick": {"format", "lint-changed", "unit"},
 	"test": {
-		"sandbox-build", "format", "lint", "verify", "pure", "race", "sim", "image", "sandbox-race", "sandbox", "sandbox-lint", "iam-script", "terraform",
+		"sandbox-build", "format", "lint", "verify", "pure", "race", "sim", "image", "page", "sandbox-race", "sandbox", "sandbox-lint", "iam-script", "terraform",
 	},
 	"deep": {"soak", "planted", "image-deep", "iam-script", "interrupted", "terraform", "race-pure", "prop", "sim-deep", "fuzz", "bench", "sandbox-bench", "bars"},
 }
@@ -36,6 +36,7 @@ const (
 	determinismPackage = "./internal/determinism"
 	lintTool           = "bin/tools/golangci-lint"
 	imageModule        = "tools/image"
+	browserModule      = "internal/console/browser"
 	scriptPackage      = "./setup"     // in the sandbox
 	terraformPackage   = "./terraform" // in the sandbox
 )
@@ -81,7 +82,11 @@ func checkSteps(all survey, o settings) catalogue {
 		},
 		{
 			name: "lint", about: "golangci-lint, with all of go vet", lane: laneCPU, needs: []string{"tools"}, usually: 20 * time.Second,
-			commands: []command{{argv: []string{lintTool, "run", "./..."}}, {what: "the builder of the image", dir: imageModule, argv: []string{"../../" + lintTool, "run", "./..."}}},
+			commands: []command{
+				{argv: []string{lintTool, "run", "./..."}},
+				{what: "the builder of the image", dir: imageModule, argv: []string{"../../" + lintTool, "run", "./..."}},
+				{what: "the tests of the page", dir: browserModule, argv: []string{"../../../" + lintTool, "run", "./..."}},
+			},
 		},
 		{
 			name: "lint-changed", about: "golangci-lint on the packages of the root module that you changed", lane: laneCPU, needs: []string{"tools"}, usually: 10 * time.Second,
@@ -130,6 +135,11 @@ func rootSteps(all survey, o settings) catalogue {
 			name: "image", about: "the image for amd64, built twice, and what is in it", lane: laneCPU,
 			after: []string{"sandbox-build"}, usually: 20 * time.Second,
 			commands: []command{goTestOf(imageModule, []string{"-vet=off", "-timeout=30m", o.keyed()}, []string{"./..."}, nil)},
+		},
+		{
+			name: "page", about: "the web page, in headless Chromium", lane: laneCPU,
+			after: []string{"sandbox-build"}, usually: 30 * time.Second,
+			commands: []command{goTestOf(browserModule, []string{"-vet=off", "-timeout=30m"}, []string{"./..."}, nil)},
 		},
 	}
 }

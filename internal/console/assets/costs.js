@@ -1,0 +1,123 @@
+// What the cluster cost over time, against the lower bound.
+import { byID, el, svg, write } from './dom.js';
+import { amount, hourly, moment, monthly, percent, timeOf, dayOf, plural } from './format.js';
+
+const chart = byID('chart');
+const readout = byID('chart-readout');
+const margin = { left: 54, right: 14, top: 12, bottom: 24 };
+let points = []; // { at, hourly, bound, nodes, pods, evictions }
+let chosen = -1; // index of the point that is read out; -1 is the latest
+let sampled = []; // what this page has seen, for servers that keep no history
+let frame = null; // where the points are on the screen
+
+export function startCosts() {
+  chart.tabIndex = 0;
+  chart.setAttribute('role', 'group');
+  chart.setAttribute('aria-label', 'Cost over time. Left and right arrow keys read out one point after the other.');
+  chart.addEventListener('keydown', (event) => {
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!step || points.length === 0) return;
+    event.preventDefault();
+    choose(Math.min(points.length - 1, Math.max(0, (chosen < 0 ? points.length - 1 : chosen) + step)));
+  });
+  chart.addEventListener('pointermove', (event) => {
+    if (!frame || points.length === 0) return;
+    const at = frame.time(event.clientX - chart.getBoundingClientRect().left);
+    choose(points.reduce((best, p, i) => (Math.abs(p.at - at) < Math.abs(points[best].at - at) ? i : best), 0));
+  });
+  for (const name of ['pointerleave', 'blur']) chart.addEventListener(name, () => choose(-1));
+  new ResizeObserver(() => draw()).observe(chart);
+}
+
+// showCosts draws what the server has recorded; without a record, what this page has seen.
+export function showCosts(costs, fleet) {
+  if (fleet && sampled.at(-1)?.at !== Date.parse(fleet.at)) {
+    sampled.push({ at: Date.parse(fleet.at), hourly: fleet.totals.hourly, bound: fleet.totals.bound, nodes: fleet.totals.nodes, pods: fleet.totals.pods });
+    sampled = sampled.slice(-2000);
+  }
+  const recorded = (costs ?? []).map((c) => ({ ...c, at: Date.parse(c.at) }));
+  points = recorded.length > 1 ? recorded : sampled;
+  if (chosen >= points.length) chosen = -1;
+  const first = points[0];
+  const last = points.at(-1);
+  let range = 'Nothing is known yet.';
+  if (recorded.length > 1) range = `${dayOf(first.at)} ${timeOf(first.at)} to ${dayOf(last.at)} ${timeOf(last.at)}`;
+  else if (first) range = 'The server records no costs: since this page was opened.';
+  write(byID('costs-range'), range);
+  draw();
+}
+
+function choose(index) {
+  chosen = index;
+  draw();
+}
+
+function draw() {
+  const width = chart.clientWidth;
+  const height = chart.clientHeight;
+  if (width === 0 || points.length === 0) return;
+  const first = points[0].at;
+  const last = Math.max(points.at(-1).at, first + 60_000);
+  const top = niceTop(Math.max(...points.map((p) => Math.max(p.hourly, p.bound ?? 0)), 0.01));
+  const x = (at) => margin.left + ((at - first) / (last - first)) * (width - margin.left - margin.right);
+  const y = (usd) => margin.top + (1 - usd / top) * (height - margin.top - margin.bottom);
+  frame = { time: (px) => first + ((px - margin.left) / (width - margin.left - margin.right)) * (last - first) };
+  const image = svg('svg', { viewBox: `0 0 ${width} ${height}`, width, height, 'aria-hidden': 'true' });
+  for (const share of [0, 0.5, 1]) {
+    image.append(
+      svg('line', { class: 'grid', x1: margin.left, x2: width - margin.right, y1: y(top * share), y2: y(top * share) }),
+      svg('text', { class: 'tick', x: margin.left - 8, y: y(top * share) + 4, 'text-anchor': 'end' }, amount(top * share)),
+    );
+  }
+  const ticks = Math.max(2, Math.min(6, Math.floor(width / 140)));
+  for (let i = 0; i < ticks; i++) {
+    const at = first + ((last - first) * i) / (ticks - 1);
+    image.append(svg('text', { class: 'tick', x: x(at), y: height - 6, 'text-anchor': i === 0 ? 'start' : i === ticks - 1 ? 'end' : 'middle' }, last - first > 36 * 3600e3 ? dayOf(at) : timeOf(at)));
+  }
+  const cost = steps(points, (p) => p.hourly, x, y, last);
+  image.append(svg('path', { class: 'cost-area', d: `${cost}V${y(0)}H${x(first)}Z` }), svg('path', { class: 'cost-line', d: cost }));
+  for (const run of runs(points, (p) => p.bound > 0)) {
+    const end = run.next ? run.next.at : last;
+    image.append(svg('path', { class: 'bound-line', d: steps(run.points, (p) => p.bound, x, y, end) }));
+  }
+  for (const p of points) {
+    if (p.evictions > 0) image.append(svg('line', { class: 'eviction', x1: x(p.at), x2: x(p.at), y1: y(0), y2: y(0) - 6 }));
+  }
+  const shown = points[chosen < 0 ? points.length - 1 : chosen];
+  if (chosen >= 0) image.append(svg('line', { class: 'cursor', x1: x(shown.at), x2: x(shown.at), y1: margin.top, y2: y(0) }));
+  image.append(svg('circle', { class: 'cost-dot', cx: x(chosen < 0 ? last : shown.at), cy: y(shown.hourly), r: 4 }));
+  chart.replaceChildren(image);
+  const gap = shown.bound > 0 ? `, bound ${hourly(shown.bound)} (${percent((shown.hourly - shown.bound) / shown.bound)} above it)` : ', bound not known';
+  readout.replaceChildren(
+    el('span', { class: 'when' }, chosen < 0 ? 'Now' : moment(shown.at)),
+    `${hourly(shown.hourly)}, ${monthly(shown.hourly)}${gap}, ${plural(shown.nodes, 'node')}, ${plural(shown.pods, 'pod')}${shown.evictions ? ', ' + plural(shown.evictions, 'eviction') : ''}`,
+  );
+}
+
+// A cost holds until the next one is known: the line goes in steps.
+function steps(list, value, x, y, end) {
+  let path = '';
+  for (const p of list) path += path ? `H${x(p.at)}V${y(value(p))}` : `M${x(p.at)} ${y(value(p))}`;
+  return `${path}H${x(end)}`;
+}
+
+// runs splits the points where something is not known.
+function runs(list, known) {
+  const out = [];
+  let run = null;
+  for (const p of list) {
+    if (!known(p)) {
+      if (run) run.next = p;
+      run = null;
+      continue;
+    }
+    if (!run) out.push((run = { points: [], next: null }));
+    run.points.push(p);
+  }
+  return out;
+}
+
+function niceTop(highest) {
+  const power = 10 ** Math.floor(Math.log10(highest));
+  return [1, 1.5, 2, 3, 4, 5, 6, 8, 10].map((n) => n * power).find((n) => n >= highest * 1.05) ?? 10 * power;
+}

@@ -1,0 +1,63 @@
+// What was decided, latest first, and the pods that wait for a node.
+import { byID, el, set, show, sync, write } from './dom.js';
+import { age, dayOf, hourly, number, plural, timeOf } from './format.js';
+import { eventOf, fillDrawer, openDrawer, parseSubject } from './document.js';
+
+const kinds = [ // the first that the kind contains says how an event is marked
+  ['command', 'act'], ['removal', 'act'], ['terminat', 'act'], ['disrupt', 'act'], ['launch', 'grow'], ['plan', 'grow'], ['nominat', 'grow'], ['block', 'stop'],
+  ['fail', 'stop'], ['unconsolidatable', 'stop'], ['drain', 'act'], ['outcome', 'done'],
+];
+
+export function showTimeline(history) {
+  const events = [...(history.events ?? [])].reverse();
+  const seen = new Map(); // events at one time of one kind are told apart by their number
+  const items = [];
+  let lastDay = '';
+  for (const e of events) {
+    const day = dayOf(e.at);
+    if (day !== lastDay) items.push({ key: 'day ' + day, day });
+    lastDay = day;
+    const key = [e.at, e.kind, e.id, e.text].join(' ');
+    seen.set(key, (seen.get(key) ?? 0) + 1);
+    items.push({ key: key + ' ' + seen.get(key), event: e });
+  }
+  sync(byID('timeline'), items, (i) => i.key, (i) => (i.day ? el('li', { class: 'day' }, i.day) : eventItem(i.event)));
+  const empty = byID('timeline-empty');
+  show(empty, events.length === 0 || (history.notes ?? []).length > 0);
+  write(empty, [events.length ? '' : 'Nothing was decided yet.', ...(history.notes ?? [])].filter(Boolean).join(' '));
+}
+
+function eventItem(e) {
+  const mark = kinds.find(([part]) => e.kind.toLowerCase().includes(part))?.[1] ?? 'note';
+  return el('li', {}, el('button', { type: 'button', class: 'event', 'data-mark': mark, onclick: () => openDrawer(() => fillDrawer(e.kind, ...eventOf(e))) },
+    el('time', { datetime: e.at }, timeOf(e.at)),
+    el('span', { class: 'event-text' }, el('span', { class: 'event-kind' }, e.kind), e.text),
+    e.saves ? el('span', { class: 'saves' }, (e.saves > 0 ? '−' : '+') + hourly(Math.abs(e.saves))) : null));
+}
+
+export function showPending(fleet, openSubject) {
+  const pods = fleet.pending ?? [];
+  write(byID('pending-count'), pods.length ? plural(pods.length, 'pod') : '');
+  show(byID('pending-empty'), pods.length === 0);
+  const most = 500;
+  sync(byID('pending'), pods.slice(0, most), (p) => p.pod, (p) => pendingItem(p, openSubject), (item, p) => {
+    write(item.parts.since, age(Date.parse(fleet.at) - Date.parse(p.since)));
+    const why = p.planned ? ['A node is planned: ' + p.planned] : (p.why ?? []).map((f) => f.text);
+    write(item.parts.why, why[0] ?? 'Not planned for yet.');
+    write(item.parts.fix, (!p.planned && p.why?.find((f) => f.fix)?.fix) || '');
+    show(item.parts.fix, item.parts.fix.textContent !== '');
+    write(item.parts.more, why.length > 1 ? `and ${number(why.length - 1)} more` : '');
+    set(item, 'data-planned', p.planned ? 'true' : null);
+  });
+  if (pods.length > most) write(byID('pending-count'), `${plural(pods.length, 'pod')}, the first ${number(most)} shown`);
+}
+
+function pendingItem(p, openSubject) {
+  const since = el('span', { class: 'since' });
+  const why = el('span', { class: 'why' });
+  const more = el('span', { class: 'more' });
+  const fix = el('span', { class: 'fix' });
+  const button = el('button', { type: 'button', class: 'pod', onclick: () => openSubject(parseSubject('pod/' + p.pod)) },
+    el('span', { class: 'pod-name' }, p.pod, since), el('span', {}, why, ' ', more), fix);
+  return Object.assign(el('li', {}, button), { parts: { since, why, more, fix } });
+}
