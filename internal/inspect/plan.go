@@ -29,8 +29,9 @@ func (w *WhatIf) IsZero() bool {
 type Changes struct {
 	At        time.Time `json:"at"`
 	Before    Totals    `json:"before"`
-	After     Totals    `json:"after"`           // once all is done; prices of new nodes are those of the plan
-	Bound     float64   `json:"bound,omitempty"` // USD an hour; no nodes that hold these pods cost less; 0: not known
+	After     Totals    `json:"after"`            // once all is done; prices of new nodes are those of the plan
+	Leaving   Totals    `json:"leaving,omitzero"` // nodes of Before that are being removed already, and that After lacks
+	Bound     float64   `json:"bound,omitempty"`  // USD an hour; no nodes that hold these pods cost less; 0: not known
 	Remove    []Removal `json:"remove,omitempty"`
 	Launch    []Launch  `json:"launch,omitempty"`
 	Moves     []PodMove `json:"moves,omitempty"`    // of running pods, by pod
@@ -91,7 +92,9 @@ func PlanOf(c *Cluster) Changes { return PlanWithin(c, nil) }
 // planned for as provisioning does. Then commands of disruption are carried out on a copy, until it finds nothing more:
 // first those that may begin now, then those that budgets, consolidateAfter and back-offs delay. Every plan is checked by
 // internal/check.
-func PlanWithin(c *Cluster, stop func() bool) Changes {
+func PlanWithin(c *Cluster, stop func() bool) Changes { return planPasses(c, maxPasses, stop) }
+
+func planPasses(c *Cluster, passes int, stop func() bool) Changes {
 	if stop == nil {
 		stop = func() bool { return false }
 	}
@@ -102,7 +105,7 @@ func PlanWithin(c *Cluster, stop func() bool) Changes {
 	}
 	out.Before = totalsOf(c.View.Cluster)
 	out.Before.Bound = boundOf(c.View.Cluster, &c.View.Policy, stop)
-	s := simulate(c, stop, &out)
+	s := simulate(c, passes, stop, &out)
 	s.summarize()
 	return out
 }
@@ -210,12 +213,9 @@ func (s *simulation) listKept() {
 // addNotes adds what the response lacks.
 func (s *simulation) addNotes() {
 	view := s.c.View.Cluster
-	unmanaged, leaving := 0, 0
+	unmanaged, leaving := 0, s.out.Leaving.Nodes
 	for i := range view.Nodes {
-		switch {
-		case view.Nodes[i].Deleting:
-			leaving++
-		case view.Nodes[i].Pool == "":
+		if view.Nodes[i].Pool == "" && !view.Nodes[i].Deleting {
 			unmanaged++
 		}
 	}

@@ -13,6 +13,13 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/snapshot/snapshottest"
 )
 
+// failer is a test, or a check of rapid.
+type failer interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatal(args ...any)
+}
+
 func planOf(t *testing.T, f *snapshot.File) inspect.Changes {
 	t.Helper()
 	c, err := f.Cluster(awsv1.Vocabulary())
@@ -22,7 +29,7 @@ func planOf(t *testing.T, f *snapshot.File) inspect.Changes {
 	return inspect.PlanOf(c)
 }
 
-func encoded(t *testing.T, v any) string {
+func encoded(t failer, v any) string {
 	t.Helper()
 	data, err := json.MarshalIndent(v, "", " ")
 	if err != nil {
@@ -32,9 +39,9 @@ func encoded(t *testing.T, v any) string {
 }
 
 // checkTotals holds a plan to what it says it comes to.
-func checkTotals(t *testing.T, p *inspect.Changes) {
+func checkTotals(t failer, p *inspect.Changes) {
 	t.Helper()
-	want, nodes := p.Before.Hourly, p.Before.Nodes
+	want, nodes := p.Before.Hourly-p.Leaving.Hourly, p.Before.Nodes-p.Leaving.Nodes
 	for _, r := range p.Remove {
 		want -= r.Price
 		nodes--

@@ -17,7 +17,7 @@ const (
 	// maxPasses bounds the passes of a plan. Each pass of consolidation lowers the cost, so that few find anything.
 	maxPasses = 40
 	// maxReplaced is how many drifted nodes a plan replaces, one a pass. Each is replaced by about the same.
-	maxReplaced = 20
+	maxReplaced = 10
 )
 
 // simulation is a cluster on which plans are carried out. The view is replaced, never written to.
@@ -45,15 +45,15 @@ type launched struct {
 	command string
 }
 
-// simulate carries out what would be done to a cluster until nothing is left to do.
-func simulate(c *Cluster, stop func() bool, out *Changes) *simulation {
+// simulate carries out what would be done to a cluster until nothing is left to do, in a number of passes at most.
+func simulate(c *Cluster, passes int, stop func() bool, out *Changes) *simulation {
 	s := &simulation{c: c, view: c.View, stop: stop, out: out, running: map[cluster.PodKey]string{}, pods: map[cluster.PodKey]*cluster.Pod{}, pending: map[cluster.PodKey]bool{}}
 	for i := range c.View.Cluster.Pending {
 		s.pending[c.View.Cluster.Pending[i].Key] = true
 	}
 	s.view.Unchanged, s.view.Answers, s.view.OnMethod = false, nil, nil
 	s.provision()
-	for pass := range maxPasses {
+	for pass := range passes {
 		if s.out.Partial = s.out.Partial || s.stop(); s.out.Partial {
 			break
 		}
@@ -72,7 +72,7 @@ func simulate(c *Cluster, stop func() bool, out *Changes) *simulation {
 		if s.replaced == maxReplaced {
 			s.ignoreDrift()
 		}
-		s.out.Partial = pass == maxPasses-1
+		s.out.Partial = pass == passes-1
 	}
 	s.settle()
 	return s
@@ -116,29 +116,27 @@ func (s *simulation) provision() {
 	}
 	binds := slices.Concat(plan.Bind, virtual.Bind)
 	launches, _ := round.Launches(plan)
-	binds = append(binds, s.launch(launches.Create, "", false)...)
+	added, expected := s.launch(launches.Create, "")
+	s.view.Cluster = s.view.Cluster.WithNodes(added...)
+	binds = append(binds, expected...)
 	slices.SortFunc(binds, func(a, b cluster.Bind) int { return a.Pod.Compare(b.Pod) })
 	s.view.PlannedBinds = binds
 }
 
-// launch adds nodes, and returns where their pods are expected.
-func (s *simulation) launch(nodes []solve.NewNode, command string, initialized bool) []cluster.Bind {
-	var binds []cluster.Bind
-	added := make([]cluster.Node, 0, len(nodes))
-	view := s.view.Cluster
+// launch returns nodes to add, and where their pods are expected.
+func (s *simulation) launch(nodes []solve.NewNode, command string) (added []cluster.Node, binds []cluster.Bind) {
 	for i := range nodes {
 		s.launched = append(s.launched, launched{node: nodes[i], command: command})
 		name := launchName(len(s.launched))
-		n := plannedNode(view, &nodes[i], name)
-		n.Initialized = initialized
-		added = append(added, n)
-		view = view.WithTakenSlot(nodes[i].Offer.Reservation)
+		added = append(added, plannedNode(s.view.Cluster, &nodes[i], name))
+		if r := nodes[i].Offer.Reservation; r != "" {
+			s.view.Cluster = s.view.Cluster.WithTakenSlot(r)
+		}
 		for _, pod := range nodes[i].Pods {
 			binds = append(binds, cluster.Bind{Pod: pod, Node: name})
 		}
 	}
-	s.view.Cluster = view.WithNodes(added...)
-	return binds
+	return added, binds
 }
 
 // decide has disruption decide, and carries out its commands. It reports whether there were any.
@@ -202,6 +200,7 @@ func (s *simulation) sound(commands []disrupt.Command) []disrupt.Command {
 
 // batch is the commands of one decision, carried out together. None of them depends on what another one changes.
 type batch struct {
+	added   []cluster.Node
 	names   []string // nodes that are removed
 	leaving []cluster.Pod
 	at      map[cluster.PodKey]string // where pods run from then on
@@ -222,7 +221,9 @@ func (s *simulation) apply(commands []disrupt.Command, now bool) {
 			s.reboot(c, byClaim)
 			continue
 		}
-		for _, bind := range slices.Concat(c.Bind, s.launch(replacements(c), c.ID, true)) {
+		added, expected := s.launch(replacements(c), c.ID)
+		b.added = append(b.added, added...)
+		for _, bind := range slices.Concat(c.Bind, expected) {
 			b.at[bind.Pod] = bind.Node
 		}
 		if c.Reason == karpv1.ReasonDrifted {
@@ -268,7 +269,9 @@ func (s *simulation) remove(c *disrupt.Command, r *disrupt.Candidate, now bool, 
 		return
 	}
 	b.names = append(b.names, s.placeOf(m))
-	s.view.Cluster = s.view.Cluster.WithFreedSlot(m.Reservation)
+	if m.Reservation != "" {
+		s.view.Cluster = s.view.Cluster.WithFreedSlot(m.Reservation)
+	}
 	for i := range m.Pods {
 		switch p := &m.Pods[i]; {
 		case !p.Moves:
@@ -314,7 +317,7 @@ func (s *simulation) relocate(b *batch) {
 			placed = append(placed, *pod)
 		}
 	}
-	s.view.Cluster = s.view.Cluster.With(placed, b.at)
+	s.view.Cluster = s.view.Cluster.WithNodes(b.added...).With(placed, b.at)
 	s.movePods(placed, b.at)
 	s.drop(b.names)
 }
@@ -405,6 +408,8 @@ func (s *simulation) settle() {
 		n.Initialized = n.Initialized || isLaunch(n.Name)
 		if n.Deleting && !slices.ContainsFunc(n.Pods, func(p cluster.Pod) bool { return !p.Stays }) {
 			gone = append(gone, n.Name)
+			left := nodeOf(n, nil, s.view.Cluster.Resources)
+			s.out.Leaving.add(&left)
 		}
 	}
 	s.view.PodsToPlace, s.view.PlannedBinds = slices.Concat(s.displaced, virtual), kept
