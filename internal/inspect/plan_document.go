@@ -12,10 +12,10 @@ import (
 // shownRows is how many rows a table of a Document has at most. The JSON form has all.
 const shownRows = 40
 
-// Document lays Changes out for reading.
+// Document lays Changes out for reading, without their notes.
 func (c *Changes) Document() Document {
 	d := Document{Title: "plan", Answer: c.summary()}
-	for _, s := range []Section{c.removals(), c.launches(), c.moves(), c.unplaced(), c.kept(), {Title: "Notes", Lines: c.Notes}} {
+	for _, s := range []Section{c.removals(), c.launches(), c.moves(), c.unplaced(), c.kept()} {
 		if len(s.Lines)+len(s.Rows) > 0 {
 			d.Sections = append(d.Sections, s)
 		}

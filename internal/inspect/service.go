@@ -117,11 +117,15 @@ func (l Local) Explain(ctx context.Context, about Subject) (Explanation, error) 
 }
 
 // Plan implements Service.
-func (l Local) Plan(_ context.Context, change WhatIf) (Changes, error) {
+func (l Local) Plan(ctx context.Context, change WhatIf) (Changes, error) {
 	if !change.IsZero() {
 		return Changes{}, errors.New("a cluster in memory cannot be changed: take a snapshot, and ask what if about that")
 	}
-	return PlanOf(l.Cluster), nil
+	out := PlanWithin(l.Cluster, func() bool { return ctx.Err() != nil })
+	if errors.Is(ctx.Err(), context.Canceled) { // after a deadline, what was found until then is better than nothing
+		return Changes{}, ctx.Err()
+	}
+	return out, nil
 }
 
 // History implements Service.
