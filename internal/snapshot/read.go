@@ -22,6 +22,7 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/api/v1alpha1"
+	"github.com/dovetail-sh/dovetail/internal/config"
 )
 
 // ReadOptions say how a live cluster becomes a File.
@@ -31,6 +32,8 @@ type ReadOptions struct {
 	Now     time.Time
 	Classes []metav1.GroupKind // of node classes that are planned for
 
+	// Settings are those of the controller that reads its own cluster. nil: those of the Deployment that is found.
+	Settings *config.Config
 	// Market knows what NodePools could launch, and what it costs. nil: nobody does.
 	Market MarketSource
 	// Progress is told what is done next. nil: nobody is told.
@@ -130,11 +133,19 @@ func Read(ctx context.Context, from client.Reader, o ReadOptions) (*File, error)
 	f := &File{Format: Format, Name: o.Name, Taken: o.Now.UTC().Round(0), Tool: o.Tool}
 	progress("reading the objects of the cluster")
 	var managers []appsv1.Deployment
-	lists := append(f.Objects.always(), managerListing(&managers))
+	lists := f.Objects.always()
+	if o.Settings == nil {
+		lists = append(lists, managerListing(&managers))
+	}
 	if err := f.listAll(ctx, from, lists); err != nil {
 		return nil, err
 	}
-	m := managerOf(managers, &f.Objects)
+	m := manager{name: ByDovetail}
+	if o.Settings != nil {
+		m.settings = *o.Settings
+	} else {
+		m = managerOf(managers, &f.Objects)
+	}
 	f.Controller, f.Settings = m.name, SettingsOf(m.settings, o.Classes)
 	f.Missing = append(f.Missing, m.missing...)
 	if more := f.Objects.further(&f.Settings); len(more) > 0 {

@@ -40,10 +40,10 @@ func (f *File) Cluster(words reqs.Vocabulary) (*inspect.Cluster, error) {
 	if f.Settings.Overlays {
 		f.applyOverlays(s, types, words)
 	}
-	view := s.Snapshot(types)
+	disruption, view := s.Inspect(types)
 	c := &inspect.Cluster{
 		View: disrupt.View{
-			DisruptionView: s.Disruption(types), Policy: f.Settings.Policy, Tuning: f.Settings.Tuning, Methods: f.Settings.Methods,
+			DisruptionView: disruption, Policy: f.Settings.Policy, Tuning: f.Settings.Tuning, Methods: f.Settings.Methods,
 		},
 		Ignored: view.Ignored, Awaiting: view.AwaitingReplacement, Untyped: untyped,
 	}

@@ -18,6 +18,12 @@ import (
 // Disruption returns the managed nodes as disruption sees them, with a snapshot of the same instant for simulations.
 // types holds what each pool could launch; for a pool that is missing, this is not known.
 func (s *Store) Disruption(types map[string][]catalog.InstanceType) cluster.DisruptionView {
+	v, _ := s.Inspect(types)
+	return v
+}
+
+// Inspect returns what Disruption and Snapshot return, of the same instant.
+func (s *Store) Inspect(types map[string][]catalog.InstanceType) (cluster.DisruptionView, View) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.opts.Now()
@@ -49,7 +55,7 @@ func (s *Store) Disruption(types map[string][]catalog.InstanceType) cluster.Disr
 		}
 	}
 	slices.SortFunc(v.Nodes, func(a, b cluster.ManagedNode) int { return strings.Compare(a.Name, b.Name) })
-	return v
+	return v, frozen
 }
 
 // countStatic counts a claim of a static pool.

@@ -120,6 +120,13 @@ func (s *Store) watchKind(ctx context.Context, from informers, obj client.Object
 	return nil
 }
 
+// Watches reports whether the Store is fed with objects of a kind, such as LimitRange.
+func (s *Store) Watches(kind string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.feeds, func(f feed) bool { return f.kind == kind })
+}
+
 func isOwner(obj client.Object) bool {
 	switch obj.(type) {
 	case *corev1.ReplicationController, *appsv1.ReplicaSet, *appsv1.StatefulSet:

@@ -55,6 +55,18 @@ func (s *Store) SetVirtualPods(pods []*corev1.Pod) bool {
 	return true
 }
 
+// VirtualPods returns them, by namespace and name. They must not be changed.
+func (s *Store) VirtualPods() []*corev1.Pod {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]*corev1.Pod, 0, len(s.virtual))
+	for _, slot := range s.virtual {
+		out = append(out, slot.pod)
+	}
+	slices.SortFunc(out, func(a, b *corev1.Pod) int { return keyOf(a).Compare(keyOf(b)) })
+	return out
+}
+
 // sameTemplate reports whether two virtual pods mean the same to planning. known has what was found out before.
 func sameTemplate(a, b *corev1.Pod, known map[[2]*corev1.Container]bool) bool {
 	if len(a.Spec.Containers) == 0 || len(b.Spec.Containers) == 0 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,6 +27,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 	"github.com/dovetail-sh/dovetail/internal/solve"
+	"github.com/dovetail-sh/dovetail/internal/store"
 )
 
 // disruptStore is the cluster state that disruption decides on.
@@ -35,6 +37,7 @@ type disruptStore interface {
 	Pools() []*karpv1.NodePool
 	Pod(key cluster.PodKey) *corev1.Pod
 	Disruption(types map[string][]catalog.InstanceType) cluster.DisruptionView
+	Inspect(types map[string][]catalog.InstanceType) (cluster.DisruptionView, store.View)
 	SetCommanded(node string, held bool)
 	SetRemoving(node string, going bool)
 	Replace(nodes []string, places map[cluster.PodKey]string)
@@ -109,6 +112,7 @@ type Disruption struct {
 	answers  disrupt.Answers // of searches for moves
 	outcomes disrupt.OutcomeHistory
 	prices   disrupt.PriceWait
+	carried  atomic.Pointer[carried]
 }
 
 // Register adds both loops to a manager.
@@ -211,7 +215,7 @@ func (d *Disruption) mayPass() (askIn time.Duration, may bool) {
 // pass makes a pass. It returns in what time the next one is due, and whether that is for other nodes.
 func (d *Disruption) pass(ctx context.Context) (time.Duration, bool, error) {
 	d.prepare()
-	offers := d.offers(ctx)
+	offers, _ := d.offers(ctx)
 	changes := d.Store.Changes()
 	view := disrupt.View{DisruptionView: d.Store.Disruption(offers)}
 	d.reporter.logInvalidBudgets(ctx, view)
@@ -224,11 +228,12 @@ func (d *Disruption) pass(ctx context.Context) (time.Duration, bool, error) {
 	}
 	d.reporter.setCostMetrics(view)
 	d.reporter.setBlockedMetrics(view)
-	view.Policy, view.Tuning, view.Methods, view.Repairs = d.Policy, d.Tuning, d.Methods, d.Repairs
+	d.applySettings(&view)
 	d.reporter.repairs.logPolicyChanges(ctx, view)
 	view.Unpriced = d.waitForPrices(ctx)
 	hidden := d.worker.queue.markBackoffs(&view, d.Now())
 	view.Outcomes = d.outcomes.Observe(&view)
+	d.carried.Store(&carried{outcomes: view.Outcomes, unpriced: view.Unpriced})
 	view.Unchanged, view.Answers = d.cooldown.Covers(changes, d.Now()), &d.answers
 	decision := d.evaluator.decide(ctx, view)
 	d.outcomes.RecordMoves(&decision)
@@ -246,9 +251,9 @@ func (d *Disruption) pass(ctx context.Context) (time.Duration, bool, error) {
 }
 
 // offers returns the instance types of each pool. A pool whose types cannot be listed is left out, and none of
-// its nodes is disrupted.
-func (d *Disruption) offers(ctx context.Context) map[string][]catalog.InstanceType {
-	offers := map[string][]catalog.InstanceType{}
+// its nodes is disrupted; untyped says why.
+func (d *Disruption) offers(ctx context.Context) (offers map[string][]catalog.InstanceType, untyped map[string]string) {
+	offers, untyped = map[string][]catalog.InstanceType{}, map[string]string{}
 	for _, pool := range d.Store.Pools() {
 		list, err := d.Cloud.Types(ctx, pool)
 		loop.RecordProgress(ctx)
@@ -256,6 +261,7 @@ func (d *Disruption) offers(ctx context.Context) map[string][]catalog.InstanceTy
 			if errors.Is(err, cloud.ErrUnevaluated) {
 				log.FromContext(ctx).Error(err, "skipping, NodeOverlays are not evaluated yet", "NodePool", pool.Name)
 			}
+			untyped[pool.Name] = err.Error()
 			continue
 		}
 		if d.LaunchBackoff != nil {
@@ -263,5 +269,5 @@ func (d *Disruption) offers(ctx context.Context) map[string][]catalog.InstanceTy
 		}
 		offers[pool.Name] = list
 	}
-	return offers
+	return offers, untyped
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
 	"github.com/dovetail-sh/dovetail/internal/controller/disruption"
 	"github.com/dovetail-sh/dovetail/internal/metric"
+	"github.com/dovetail-sh/dovetail/internal/store"
 )
 
 // seen is a store with a given view, and the marks that were set since.
@@ -88,6 +89,10 @@ func (s *seen) Disruption(map[string][]catalog.InstanceType) cluster.DisruptionV
 		n.Nominated = n.Nominated || s.cuts > 1 && s.nominated == n.Name
 	}
 	return v
+}
+
+func (s *seen) Inspect(types map[string][]catalog.InstanceType) (cluster.DisruptionView, store.View) {
+	return s.Disruption(types), store.View{}
 }
 
 // emptying is a cluster of empty nodes that may all go.
