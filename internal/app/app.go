@@ -51,8 +51,8 @@ func Run(ctx context.Context, d driver.Driver, cfg config.Config, kube *rest.Con
 	kube = withTransports(kube, countRequests(metrics), hands.wrapTransport, conn.wrapTransport, loop.BeatOnResponse, missing.wrapTransport)
 	held := &lease{duration: cfg.Leader.LeaseDuration, now: time.Now}
 	limited := withTransports(withLimits(kube, cfg.Kube), held.refuseLateWrites)
-	record := newJournal(cfg.Server)
-	handlers, err := extraHandlers(cfg.Server, kube, record)
+	record, ask := newJournal(cfg.Server), &questions{}
+	handlers, err := extraHandlers(cfg.Server, kube, record, ask)
 	if err != nil {
 		return err
 	}
@@ -92,6 +92,7 @@ func Run(ctx context.Context, d driver.Driver, cfg config.Config, kube *rest.Con
 	if err := c.addCloud(); err != nil {
 		return err
 	}
+	ask.serve(c)
 	if err := mgr.Add(hands); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -63,6 +64,7 @@ type core struct {
 
 	store            *store.Store
 	orders           *execute.Claims
+	passes           *disruption.Disruption
 	batcher          *provisioning.Batcher
 	backoff          *provisioning.LaunchBackoff
 	health           *pools.Health
@@ -170,9 +172,18 @@ func (c *core) nomination() time.Duration { return provision.NominationPeriod(c.
 // decided is what the settings say about decisions.
 func (c *core) decided() snapshot.Settings { return snapshot.SettingsOf(c.cfg, nil) }
 
+// settings are those that decisions depend on.
+func (c *core) settings() snapshot.Settings {
+	var kinds []metav1.GroupKind
+	for _, k := range c.kinds() {
+		kinds = append(kinds, metav1.GroupKind(k))
+	}
+	return snapshot.SettingsOf(c.cfg, kinds)
+}
+
 // policy is how all plans are made.
 func (c *core) policy() solve.Policy {
-	p := c.decided().Policy
+	p := c.settings().Policy
 	p.Workers = max(1, (c.cfg.Process.CPUMillis+999)/1000)
 	return p
 }
@@ -214,14 +225,13 @@ func (c *core) lifeCycle() []registrant {
 
 // disruption makes voluntary disruptions.
 func (c *core) disruption(reboot func(context.Context, disrupt.Command) error) *disruption.Disruption {
-	g := c.cfg.Gates
-	return &disruption.Disruption{
+	settings := c.settings()
+	c.passes = &disruption.Disruption{
 		Client: c.mgr.GetClient(), Reader: c.mgr.GetAPIReader(), Store: c.store, Cloud: c.meteredCloud("disruption"), Claims: c.orders, Events: c.events, Metrics: c.metrics,
-		Pulse: c.disruptionPulse, Ends: c.queuePulse, LaunchBackoff: c.backoff, Priced: c.connected.Priced, Now: c.clock.apiServerTime, ClockOff: c.clock.isSkewed, Policy: c.policy(), Nomination: c.nomination(), CostManaged: g.PodDeletionCostManagement, Seed: rand.Uint64(), Journal: c.journal,
-		Tuning:  c.decided().Tuning,
-		Repairs: c.repairs, Reboot: reboot,
-		Methods: c.decided().Methods,
+		Pulse: c.disruptionPulse, Ends: c.queuePulse, LaunchBackoff: c.backoff, Priced: c.connected.Priced, Now: c.clock.apiServerTime, ClockOff: c.clock.isSkewed, Policy: c.policy(), Nomination: c.nomination(), CostManaged: settings.CostManaged, Seed: rand.Uint64(), Journal: c.journal,
+		Tuning: settings.Tuning, Repairs: c.repairs, Reboot: reboot, Methods: settings.Methods,
 	}
+	return c.passes
 }
 
 // pools is what happens to a NodePool.

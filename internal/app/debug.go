@@ -9,6 +9,7 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/config"
 	"github.com/dovetail-sh/dovetail/internal/console"
+	"github.com/dovetail-sh/dovetail/internal/inspect/api"
 	"github.com/dovetail-sh/dovetail/internal/journal"
 )
 
@@ -21,8 +22,8 @@ func newJournal(server config.Server) *journal.Journal {
 	return journal.New(journal.Limits{Entries: 500, Bytes: 2 << 20}, time.Now)
 }
 
-// extraHandlers is what is served beside the metrics.
-func extraHandlers(server config.Server, kube *rest.Config, record *journal.Journal) (map[string]http.Handler, error) {
+// extraHandlers is what is served beside the metrics. Who may read decisions may ask questions too.
+func extraHandlers(server config.Server, kube *rest.Config, record *journal.Journal, ask *questions) (map[string]http.Handler, error) {
 	handlers := map[string]http.Handler{}
 	if server.Profiling {
 		profiles(handlers)
@@ -35,7 +36,11 @@ func extraHandlers(server config.Server, kube *rest.Config, record *journal.Jour
 		if err != nil {
 			return nil, err
 		}
-		handlers[journal.Path] = journal.NewGuard(record.Handler(), review, time.Now)
+		served := http.NewServeMux()
+		served.Handle(journal.Path, record.Handler())
+		served.Handle(api.Prefix, ask)
+		guard := journal.NewGuard(served, review, time.Now)
+		handlers[journal.Path], handlers[api.Prefix] = guard, guard
 	}
 	return handlers, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/config"
 	"github.com/dovetail-sh/dovetail/internal/console"
+	"github.com/dovetail-sh/dovetail/internal/inspect/api"
 	"github.com/dovetail-sh/dovetail/internal/journal"
 )
 
@@ -28,20 +29,22 @@ func TestExtraHandlers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			handlers, err := extraHandlers(tc.server, &rest.Config{Host: "https://127.0.0.1:1"}, newJournal(tc.server))
+			handlers, err := extraHandlers(tc.server, &rest.Config{Host: "https://127.0.0.1:1"}, newJournal(tc.server), &questions{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if (handlers[journal.Path] != nil) != tc.decisions || (handlers["/debug/pprof/profile"] != nil) != tc.cpu || (handlers[console.Path] != nil) != tc.page {
+			if (handlers[journal.Path] != nil) != tc.decisions || (handlers[api.Prefix] != nil) != tc.decisions || (handlers["/debug/pprof/profile"] != nil) != tc.cpu || (handlers[console.Path] != nil) != tc.page {
 				t.Errorf("handlers %v", handlers)
 			}
 			if !tc.decisions {
 				return
 			}
-			w := httptest.NewRecorder()
-			handlers[journal.Path].ServeHTTP(w, httptest.NewRequest(http.MethodGet, journal.Path, http.NoBody))
-			if w.Code != http.StatusUnauthorized {
-				t.Errorf("without a token: %d", w.Code)
+			for _, path := range []string{journal.Path, api.Prefix} {
+				w := httptest.NewRecorder()
+				handlers[path].ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, http.NoBody))
+				if w.Code != http.StatusUnauthorized {
+					t.Errorf("%s without a token: %d", path, w.Code)
+				}
 			}
 		})
 	}

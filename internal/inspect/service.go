@@ -50,8 +50,8 @@ func (s Subject) String() string {
 
 // NotFoundError says that the cluster has no such object.
 type NotFoundError struct {
-	Subject Subject
-	Similar []string // names that were perhaps meant
+	Subject Subject  `json:"subject"`
+	Similar []string `json:"similar,omitempty"` // names that were perhaps meant
 }
 
 // Error names the object, and similar names.

@@ -1,0 +1,197 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+)
+
+const (
+	leaseName     = "karpenter-leader-election"
+	metricsPort   = "http-metrics" // name of the port in the pod
+	usualPort     = 8080
+	tokenValidFor = 600 // seconds; the shortest that there is
+)
+
+// wellKnown are the namespaces where a controller usually runs. No others are searched: the pod that holds the Lease is sent
+// the token of the user, so that a Lease in a namespace that anybody may write to must not count.
+func wellKnown() []string { return []string{"kube-system", "karpenter"} }
+
+// Target is a cluster whose controller is asked.
+type Target struct {
+	Kube           *rest.Config
+	Namespace      string // of the controller; empty: where it usually runs
+	ServiceAccount string // NAMESPACE/NAME, whose token is used; empty: the token of the user
+}
+
+// Dial finds the leader and connects to it. The error is an UnavailableError unless the context ends.
+func Dial(ctx context.Context, t Target) (*Client, error) {
+	seen := &tokenRecorder{}
+	kube := rest.CopyConfig(t.Kube)
+	kube.Wrap(seen.wrap)
+	leases, err := coordinationclient.NewForConfig(kube)
+	if err != nil {
+		return nil, UnavailableError{Who: "the cluster", Why: "cannot be used: " + err.Error(), Fix: "check the kubeconfig"}
+	}
+	core, err := coreclient.NewForConfig(kube)
+	if err != nil {
+		return nil, UnavailableError{Who: "the cluster", Why: "cannot be used: " + err.Error(), Fix: "check the kubeconfig"}
+	}
+	namespace, holder, err := findLeader(ctx, leases, t.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	pod, err := findPod(ctx, core, namespace, holder)
+	if err != nil {
+		return nil, err
+	}
+	who := "the controller " + namespace + "/" + pod.Name
+	token, err := tokenOf(ctx, core, t.ServiceAccount, seen)
+	if err != nil {
+		return nil, err
+	}
+	f := &forward{kube: kube, url: core.RESTClient().Post().Resource("pods").Namespace(namespace).Name(pod.Name).SubResource("portforward").URL(), port: portOf(pod)}
+	if err := f.open(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		fix := "try kubectl port-forward -n " + namespace + " pod/" + pod.Name + " 8080, and give --controller-address=http://localhost:8080"
+		if apierrors.IsForbidden(err) || strings.Contains(strings.ToLower(err.Error()), "forbidden") {
+			fix = "an administrator grants get and create on pods/portforward in namespace " + namespace
+		}
+		return nil, UnavailableError{Who: who, Why: "cannot be reached by port-forward: " + err.Error(), Fix: fix}
+	}
+	transport := &http.Transport{DialContext: f.dial, MaxIdleConnsPerHost: 1}
+	return &Client{base: "http://controller", token: token, who: who, http: &http.Client{Transport: transport}, closed: f.close}, nil
+}
+
+// findLeader returns what holds the Lease, without the part that is random. Of several Leases the one that was renewed last
+// counts.
+func findLeader(ctx context.Context, leases coordinationclient.LeasesGetter, namespace string) (found, holder string, err error) {
+	searched := wellKnown()
+	if namespace != "" {
+		searched = []string{namespace}
+	}
+	var held []*coordinationv1.Lease
+	var refused []error
+	for _, ns := range searched {
+		lease, err := leases.Leases(ns).Get(ctx, leaseName, metav1.GetOptions{})
+		switch {
+		case ctx.Err() != nil:
+			return "", "", ctx.Err()
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			refused = append(refused, err)
+		case lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity != "":
+			held = append(held, lease)
+		}
+	}
+	if len(held) == 0 {
+		e := UnavailableError{
+			Who: "the controller", Why: fmt.Sprintf("was not found: no replica holds the Lease %s in namespace %s", leaseName, strings.Join(searched, " or ")),
+			Fix: "name its namespace with --controller-namespace, or its address with --controller-address",
+		}
+		if len(refused) > 0 {
+			e.Why, e.Fix = "cannot be found: "+errors.Join(refused...).Error(), "an administrator grants get on leases in the namespace of the controller"
+			if !slices.ContainsFunc(refused, apierrors.IsForbidden) {
+				e.Fix = "check the connection to the cluster with kubectl cluster-info"
+			}
+		}
+		return "", "", e
+	}
+	latest := slices.MaxFunc(held, func(a, b *coordinationv1.Lease) int { return cmp.Compare(renewed(a), renewed(b)) })
+	holder, _, _ = strings.Cut(*latest.Spec.HolderIdentity, "_")
+	return latest.Namespace, holder, nil
+}
+
+// renewed is when a Lease was renewed, as a number that grows with time.
+func renewed(l *coordinationv1.Lease) int64 {
+	if l.Spec.RenewTime == nil {
+		return 0
+	}
+	return l.Spec.RenewTime.UnixNano()
+}
+
+// findPod returns the pod of a holder: it has its name or, with the network of the host, runs on the Node with it.
+func findPod(ctx context.Context, core coreclient.PodsGetter, namespace, holder string) (*corev1.Pod, error) {
+	pod, err := core.Pods(namespace).Get(ctx, holder, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		var list *corev1.PodList
+		list, err = core.Pods(namespace).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + holder})
+		if err == nil {
+			i := slices.IndexFunc(list.Items, func(p corev1.Pod) bool { return p.Spec.HostNetwork && hasMetricsPort(&p) })
+			if i >= 0 {
+				return &list.Items[i], nil
+			}
+			return nil, UnavailableError{
+				Who: "the controller", Why: fmt.Sprintf("has no pod: %s holds the Lease %s/%s, and no pod of this name exists", holder, namespace, leaseName),
+				Fix: "if it runs outside the cluster, name its address with --controller-address",
+			}
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return nil, UnavailableError{Who: "the controller " + namespace + "/" + holder, Why: "cannot be read: " + err.Error(), Fix: "an administrator grants get on pods in namespace " + namespace}
+	}
+	return pod, nil
+}
+
+func hasMetricsPort(p *corev1.Pod) bool { _, named := namedPort(p); return named }
+
+// portOf is the port that metrics and questions are served on.
+func portOf(p *corev1.Pod) int32 {
+	port, _ := namedPort(p)
+	return port
+}
+
+func namedPort(p *corev1.Pod) (port int32, named bool) {
+	for i := range p.Spec.Containers {
+		for _, port := range p.Spec.Containers[i].Ports {
+			if port.Name == metricsPort {
+				return port.ContainerPort, true
+			}
+		}
+	}
+	return usualPort, false
+}
+
+// tokenOf returns the token of a service account or, if none is named, the one that the user sends to the API server.
+func tokenOf(ctx context.Context, core coreclient.ServiceAccountsGetter, account string, seen *tokenRecorder) (string, error) {
+	if account == "" {
+		if token := seen.token(); token != "" {
+			return token, nil
+		}
+		return "", UnavailableError{Who: "the controller", Why: "needs a token, and your kubeconfig has none: it identifies you by a certificate", Fix: accountText}
+	}
+	namespace, name, _ := strings.Cut(account, "/")
+	expires := int64(tokenValidFor)
+	given, err := core.ServiceAccounts(namespace).CreateToken(ctx, name, &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &expires}}, metav1.CreateOptions{})
+	switch {
+	case ctx.Err() != nil:
+		return "", ctx.Err()
+	case err != nil:
+		return "", UnavailableError{Who: "the service account " + account, Why: "gives no token: " + err.Error(), Fix: accountText}
+	}
+	return given.Status.Token, nil
+}
+
+// accountText is how a user without a token gets one.
+const accountText = "use a service account that may ask: kubectl create serviceaccount dovetail-inspect -n kube-system" +
+	" && kubectl create clusterrole dovetail-inspect --verb=get --non-resource-url=/debug/decisions" +
+	" && kubectl create clusterrolebinding dovetail-inspect --clusterrole=dovetail-inspect --serviceaccount=kube-system:dovetail-inspect" +
+	", and add --as-service-account=kube-system/dovetail-inspect"

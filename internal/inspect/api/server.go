@@ -1,0 +1,259 @@
+package api
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/inspect"
+	"github.com/dovetail-sh/dovetail/internal/reqs"
+	"github.com/dovetail-sh/dovetail/internal/snapshot"
+)
+
+// Limits of the work that questions cause.
+const (
+	viewFor      = 3 * time.Second  // how long a view of the cluster serves
+	planFor      = 10 * time.Second // the same for a plan, once it is made
+	fleetWithin  = 10 * time.Second
+	planWithin   = 45 * time.Second // what was found until then is the response
+	retryAfter   = 5 * time.Second
+	mostBody     = 1 << 20 // bytes of a WhatIf
+	headerLeader = "Dovetail-Leader"
+)
+
+// Source is where a Server takes the cluster from.
+type Source struct {
+	Ready    func(ctx context.Context) error                   // why this replica cannot answer; may be a StandbyError
+	Inspect  func(ctx context.Context) *inspect.Cluster        // as the next pass would see it
+	Snapshot func(ctx context.Context) (*snapshot.File, error) // the same as a file, which can be changed
+	Past     inspect.Historian                                 // what was decided before; nil: not known
+}
+
+// StandbyError says that a replica does not lead.
+type StandbyError struct {
+	Leader string // empty: not known
+}
+
+// Error names the leader.
+func (e StandbyError) Error() string {
+	if e.Leader == "" {
+		return "this replica does not lead, and no leader is known; ask again once one is elected"
+	}
+	return "this replica does not lead; ask the leader, which is " + e.Leader
+}
+
+// Server answers questions over HTTP. Its methods are safe for concurrent use.
+type Server struct {
+	source Source
+	words  reqs.Vocabulary
+	now    func() time.Time
+	routes *http.ServeMux
+
+	views cached[*inspect.Cluster]
+	files cached[*snapshot.File]
+	plans plans
+	slot  chan struct{} // of the only explanation that is computed
+}
+
+// NewServer returns a Server for a source with the words of its cloud.
+func NewServer(source Source, words reqs.Vocabulary, now func() time.Time) *Server {
+	s := &Server{source: source, words: words, now: now, routes: http.NewServeMux(), slot: make(chan struct{}, 1), plans: plans{now: now}}
+	s.views = newCached(viewFor, now, func(ctx context.Context) (*inspect.Cluster, error) {
+		c := *source.Inspect(ctx)
+		c.View.Policy.Workers = 1 // the others are for decisions
+		return &c, nil
+	})
+	s.files = newCached(viewFor, now, source.Snapshot)
+	// any order: each has its own path
+	for path, serve := range map[string]func(http.ResponseWriter, *http.Request) error{
+		"GET " + pathFleet: s.fleet, "GET " + pathExplain: s.explain, "GET " + pathHistory: s.history, "POST " + pathPlan: s.plan, "GET " + pathSnapshot: s.snapshot,
+	} {
+		s.routes.HandleFunc(path, func(w http.ResponseWriter, req *http.Request) {
+			if err := serve(w, req); err != nil {
+				refuse(w, err)
+			}
+		})
+	}
+	return s
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	if _, pattern := s.routes.Handler(req); pattern != "" {
+		if err := s.source.Ready(req.Context()); err != nil {
+			if standby, ok := errors.AsType[StandbyError](err); ok {
+				h.Set(headerLeader, standby.Leader)
+			}
+			refuse(w, problem{http.StatusServiceUnavailable, err.Error()})
+			return
+		}
+	}
+	s.routes.ServeHTTP(w, req)
+}
+
+func (s *Server) fleet(w http.ResponseWriter, req *http.Request) error {
+	ctx, cancel := context.WithTimeout(req.Context(), fleetWithin)
+	defer cancel()
+	f, err := s.local(ctx, func(l inspect.Local) (any, error) { return l.Fleet(ctx) })
+	return respond(w, f, err)
+}
+
+func (s *Server) explain(w http.ResponseWriter, req *http.Request) error {
+	about, err := parseSubject(req.URL.RawQuery)
+	if err != nil {
+		return problem{http.StatusBadRequest, err.Error()}
+	}
+	ctx, cancel := context.WithTimeout(req.Context(), fleetWithin)
+	defer cancel()
+	select {
+	case s.slot <- struct{}{}:
+		defer func() { <-s.slot }()
+	case <-ctx.Done():
+		return errBusy
+	}
+	e, err := s.local(ctx, func(l inspect.Local) (any, error) { return l.Explain(ctx, about) })
+	return respond(w, e, err)
+}
+
+func (s *Server) history(w http.ResponseWriter, req *http.Request) error {
+	query, err := parseHistory(req.URL.RawQuery)
+	if err != nil {
+		return problem{http.StatusBadRequest, err.Error()}
+	}
+	ctx, cancel := context.WithTimeout(req.Context(), fleetWithin)
+	defer cancel()
+	h, err := inspect.Local{Past: s.source.Past}.History(ctx, query)
+	return respond(w, h, err)
+}
+
+// local asks the view of now.
+func (s *Server) local(ctx context.Context, ask func(inspect.Local) (any, error)) (any, error) {
+	c, err := s.views.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return ask(inspect.Local{Cluster: c, Past: s.source.Past})
+}
+
+func (s *Server) plan(w http.ResponseWriter, req *http.Request) error {
+	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, mostBody))
+	if err != nil {
+		if _, large := errors.AsType[*http.MaxBytesError](err); large {
+			return problem{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body has more than %d bytes; use dovetail snapshot, and plan for the file", mostBody)}
+		}
+		return problem{http.StatusBadRequest, err.Error()}
+	}
+	var change inspect.WhatIf
+	if body = bytes.TrimSpace(body); len(body) > 0 {
+		decoder := json.NewDecoder(bytes.NewReader(body))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(&change); err != nil {
+			return problem{http.StatusBadRequest, "the body is not a what-if: " + err.Error()}
+		}
+	}
+	changes, err := s.plans.get(req.Context(), &change, func(ctx context.Context) (inspect.Changes, error) { return s.makePlan(ctx, change) })
+	return respond(w, changes, err)
+}
+
+// makePlan plans for the cluster as it is or, with a change, for a file of it.
+func (s *Server) makePlan(ctx context.Context, change inspect.WhatIf) (inspect.Changes, error) {
+	if !change.IsZero() {
+		file, err := s.files.get(ctx)
+		if err != nil {
+			return inspect.Changes{}, err
+		}
+		changes, err := (&snapshot.Service{File: file, Words: s.words, Past: s.source.Past}).Plan(ctx, change)
+		if err != nil {
+			return changes, problem{http.StatusUnprocessableEntity, err.Error()}
+		}
+		return changes, nil
+	}
+	c, err := s.views.get(ctx)
+	if err != nil {
+		return inspect.Changes{}, err
+	}
+	limited := *c
+	limited.View.Joint = func() bool { return ctx.Err() != nil }
+	limited.View.Single = limited.View.Joint
+	return inspect.Local{Cluster: &limited}.Plan(ctx, change)
+}
+
+func (s *Server) snapshot(w http.ResponseWriter, req *http.Request) error {
+	ctx, cancel := context.WithTimeout(req.Context(), planWithin)
+	defer cancel()
+	release, err := s.plans.acquire()
+	if err != nil {
+		return err
+	}
+	defer release()
+	file, err := s.files.get(ctx)
+	if err != nil {
+		return err
+	}
+	var packed bytes.Buffer
+	zip := gzip.NewWriter(&packed)
+	if err := errors.Join(file.Encode(zip), zip.Close()); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/gzip")
+	w.Header().Set("Content-Length", strconv.Itoa(packed.Len()))
+	_, _ = w.Write(packed.Bytes()) // the client may have disconnected
+	return nil
+}
+
+// problem is why a question is not answered.
+type problem struct {
+	status int
+	text   string
+}
+
+func (p problem) Error() string { return p.text }
+
+// errBusy is the response to a question while another one is answered.
+var errBusy = problem{http.StatusTooManyRequests, "another question is being answered; ask again in a few seconds"}
+
+// refuse responds with an error. Only that of an object that does not exist is JSON: it has the names that were perhaps meant.
+func refuse(w http.ResponseWriter, err error) {
+	if missing, ok := errors.AsType[inspect.NotFoundError](err); ok {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusNotFound)
+		_ = json.NewEncoder(w).Encode(missing) // the client may have disconnected
+		return
+	}
+	status := http.StatusInternalServerError
+	if p, ok := errors.AsType[problem](err); ok {
+		status = p.status
+	} else if errors.Is(err, context.DeadlineExceeded) {
+		status = http.StatusServiceUnavailable
+	}
+	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", seconds(retryAfter))
+	}
+	http.Error(w, err.Error(), status)
+}
+
+// respond writes a value as JSON, or returns the error.
+func respond(w http.ResponseWriter, value any, err error) error {
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(append(text, '\n')) // the client may have disconnected
+	return nil
+}
+
+func seconds(d time.Duration) string { return strconv.Itoa(int(d.Seconds())) }
