@@ -100,12 +100,13 @@ func moveCost(n *cluster.ManagedNode) float64 {
 
 // Decision is the result of one pass: commands, events about nodes that are kept, and the data behind both.
 type Decision struct {
-	At       time.Time     `json:"at"`
-	Commands []Command     `json:"commands,omitempty"` // independent of each other; to be started in this order
-	Events   []ObjectEvent `json:"-"`
-	Refused  []Refused     `json:"refused,omitempty"` // all nodes that are blocked until a user acts; then, bounded, those blocked temporarily, candidates that are kept and moves that were not made
-	Kept     int           `json:"-"`                 // how many are of the first kind
-	Nodes    []string      `json:"-"`                 // all that were looked at: there, and not on their way out
+	At         time.Time     `json:"at"`
+	Commands   []Command     `json:"commands,omitempty"` // independent of each other; to be started in this order
+	Events     []ObjectEvent `json:"-"`
+	Refused    []Refused     `json:"refused,omitempty"` // all nodes that are blocked until a user acts; then, bounded, those blocked temporarily, candidates that are kept and moves that were not made
+	Kept       int           `json:"-"`                 // how many are of the first kind
+	MaxRefused int           `json:"-"`                 // bound of the others, as the view has it
+	Nodes      []string      `json:"-"`                 // all that were looked at: there, and not on their way out
 
 	Allowed  map[karpv1.DisruptionReason]map[string]int `json:"-"`        // budgets of the pools by reason, before terminating nodes are subtracted
 	Busy     map[karpv1.DisruptionReason]map[string]int `json:"-"`        // nodes that use budgets up

@@ -1,6 +1,7 @@
 package disrupt
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -22,71 +23,84 @@ const (
 )
 
 // blocked returns what blocks the disruption of a node, in the order of V15-14; nil if nothing does.
-func blocked(v *View, n *cluster.ManagedNode, c disruptionClass) *reason.Reason {
-	why := func(code reason.Code, have, want string) *reason.Reason {
-		return &reason.Reason{Code: code, Subject: "node/" + n.Name, Have: have, Want: want}
-	}
-	pool, known := v.Pools[n.Pool]
-	switch {
-	case n.Commanded:
-		return why(reason.NodeCommanded, "", "")
-	case c == repairing && n.Pool == "":
-		return why(reason.PoolLabelAbsent, "", karpv1.LabelNodePool)
-	case n.Rebooting:
-		return why(reason.NodeRebooting, "", "")
-	case n.BeingRemoved || n.Terminating:
-		return why(reason.NodeDeleting, "", "")
-	case !n.Initialized && !n.Registered:
-		return why(reason.NodeStarting, "registered", "")
-	case !n.Initialized && c != repairing:
-		return why(reason.NodeStarting, "initialized", "")
-	case n.Nominated && n.Initialized, n.ExpectsDisplaced && n.Initialized && c != repairing:
-		return why(reason.NodeNominated, "", "")
-	case n.ProtectedBy != "" && c != repairing:
-		return why(reason.DoNotDisrupt, "the node", n.ProtectedBy)
-	case pool.ProtectedBy != "" && c != repairing:
-		return why(reason.DoNotDisrupt, "NodePool "+pool.Name, pool.ProtectedBy)
-	case n.Leading && c != repairing:
-		return why(reason.LeaderAlone, "", "")
-	case n.Pool == "":
-		return why(reason.PoolLabelAbsent, "", karpv1.LabelNodePool)
-	case !known || len(pool.Types) == 0:
-		return why(reason.PoolUnresolved, n.Pool, "")
-	}
-	if c == graceful || c == eventual && !n.Bounded {
-		if held := podBlockingDrain(n); held != nil {
-			return held
-		}
-	}
-	if n.BackingOff && c != repairing || n.RepairBackingOff {
-		return why(reason.NodeRests, "", "")
-	}
-	return nil
+func blocked(v *View, n *cluster.ManagedNode, c disruptionClass) (first *reason.Reason) {
+	eachBlock(v, n, c, func(r reason.Reason) bool {
+		first = &r
+		return false
+	})
+	return first
 }
 
-// podBlockingDrain returns the pod that prevents draining a node now (disruption 5, rules 10 and 11).
-func podBlockingDrain(n *cluster.ManagedNode) *reason.Reason {
+// eachBlock yields all that blocks the disruption of a node, in the order of V15-14, until that is enough.
+func eachBlock(v *View, n *cluster.ManagedNode, c disruptionClass, yield func(reason.Reason) bool) {
+	pool, known := v.Pools[n.Pool]
+	more := true
+	block := func(applies bool, code reason.Code, have, want string) {
+		if applies && more {
+			more = yield(reason.Reason{Code: code, Subject: "node/" + n.Name, Have: have, Want: want})
+		}
+	}
+	labelled, repair := n.Pool != "", c == repairing
+	block(n.Commanded, reason.NodeCommanded, "", "")
+	block(!labelled && repair, reason.PoolLabelAbsent, "", karpv1.LabelNodePool)
+	block(n.Rebooting, reason.NodeRebooting, "", "")
+	block(n.BeingRemoved || n.Terminating, reason.NodeDeleting, "", "")
+	block(!n.Initialized && !n.Registered, reason.NodeStarting, "registered", "")
+	block(!n.Initialized && n.Registered && !repair, reason.NodeStarting, "initialized", "")
+	block(n.Initialized && (n.Nominated || n.ExpectsDisplaced && !repair), reason.NodeNominated, "", "")
+	block(n.ProtectedBy != "" && !repair, reason.DoNotDisrupt, "the node", n.ProtectedBy)
+	block(pool.ProtectedBy != "" && !repair, reason.DoNotDisrupt, "NodePool "+pool.Name, pool.ProtectedBy)
+	block(n.Leading && !repair, reason.LeaderAlone, "", "")
+	block(!labelled && !repair, reason.PoolLabelAbsent, "", karpv1.LabelNodePool)
+	block(labelled && (!known || len(pool.Types) == 0), reason.PoolUnresolved, n.Pool, "")
+	if more && (c == graceful || c == eventual && !n.Bounded) {
+		more = eachPodBlock(n, yield)
+	}
+	block(n.BackingOff && !repair || n.RepairBackingOff, reason.NodeRests, "", "")
+}
+
+// eachPodBlock yields what prevents draining a node now (disruption 5, rules 10 and 11): annotations of pods, then
+// budgets. It reports whether more is wanted.
+func eachPodBlock(n *cluster.ManagedNode, yield func(reason.Reason) bool) bool {
 	for i := range n.Pods {
-		if p := &n.Pods[i]; p.ProtectedBy != "" {
-			return &reason.Reason{Code: reason.DoNotDisrupt, Subject: "node/" + n.Name, Have: "pod " + p.Key.String(), Want: p.ProtectedBy}
+		if why, held := heldByAnnotation(n, &n.Pods[i]); held && !yield(why) {
+			return false
 		}
 	}
 	for i := range n.Pods {
-		p := &n.Pods[i]
-		var code reason.Code
-		switch {
-		case len(p.Budgets) > 1:
-			code = reason.EvictionAmbiguous
-		case p.Impossible:
-			code = reason.EvictionImpossible
-		case p.Blocked:
-			code = reason.EvictionForbidden
-		default:
-			continue
+		if why, held := heldByBudget(n, &n.Pods[i]); held && !yield(why) {
+			return false
 		}
-		return &reason.Reason{Code: code, Subject: "node/" + n.Name, Have: strings.Join(p.Budgets, ", "), Want: p.Key.String()}
 	}
-	return nil
+	return true
+}
+
+// podBlockingDrain returns the first that eachPodBlock yields, or nil.
+func podBlockingDrain(n *cluster.ManagedNode) (first *reason.Reason) {
+	eachPodBlock(n, func(r reason.Reason) bool {
+		first = &r
+		return false
+	})
+	return first
+}
+
+func heldByAnnotation(n *cluster.ManagedNode, p *cluster.ManagedPod) (reason.Reason, bool) {
+	return reason.Reason{Code: reason.DoNotDisrupt, Subject: "node/" + n.Name, Have: "pod " + p.Key.String(), Want: p.ProtectedBy}, p.ProtectedBy != ""
+}
+
+func heldByBudget(n *cluster.ManagedNode, p *cluster.ManagedPod) (why reason.Reason, held bool) {
+	switch {
+	case len(p.Budgets) > 1:
+		why.Code = reason.EvictionAmbiguous
+	case p.Impossible:
+		why.Code = reason.EvictionImpossible
+	case p.Blocked:
+		why.Code = reason.EvictionForbidden
+	default:
+		return why, false
+	}
+	why.Subject, why.Have, why.Want = "node/"+n.Name, strings.Join(p.Budgets, ", "), p.Key.String()
+	return why, true
 }
 
 // reportBlockedNodes records for every node what blocks its disruption. Claims without a Node are left out: their
@@ -113,7 +127,7 @@ func (d *Decision) reportBlockedNodes(v *View) {
 		switch r := (Refused{Reason: causeOf(n), Nodes: []string{n.Name}, Why: *why}); {
 		case stands:
 			d.Refused = append(d.Refused, r)
-		case why.Code != reason.NodeDeleting && len(passing) < maxRefused/4: // keep space for what methods find, also in records that keep fewer
+		case why.Code != reason.NodeDeleting && len(passing) < d.refusals()/4: // keep space for what methods find, also in records that keep fewer
 			passing = append(passing, r)
 		}
 	}
@@ -157,8 +171,11 @@ func (d *Decision) addEvent(n *cluster.ManagedNode, what event.Reason, cause rea
 // maxRefused bounds the refusals that a decision keeps, without the persistent ones.
 const maxRefused = 200
 
+// refusals is maxRefused, unless the view sets another bound.
+func (d *Decision) refusals() int { return cmp.Or(d.MaxRefused, maxRefused) }
+
 func (d *Decision) addRefusal(r Refused) {
-	if len(d.Refused)-d.Kept < maxRefused {
+	if len(d.Refused)-d.Kept < d.refusals() {
 		d.Refused = append(d.Refused, r)
 	}
 }

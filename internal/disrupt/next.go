@@ -13,7 +13,7 @@ import (
 // would have to include that command (disruption 3, V15-12).
 func Next(v View, stop func() bool) Decision {
 	d := Decision{
-		At: v.Now, Allowed: map[karpv1.DisruptionReason]map[string]int{}, Busy: map[karpv1.DisruptionReason]map[string]int{}, Eligible: map[karpv1.DisruptionReason]int{},
+		At: v.Now, MaxRefused: v.MaxRefused, Allowed: map[karpv1.DisruptionReason]map[string]int{}, Busy: map[karpv1.DisruptionReason]map[string]int{}, Eligible: map[karpv1.DisruptionReason]int{},
 	}
 	g := newPlanningState(&v, stop)
 	d.computeBudgets(&v)

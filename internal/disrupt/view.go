@@ -24,6 +24,7 @@ type View struct {
 	Joint        func() bool            // whether time is up for consolidating all nodes together; nil: never
 	Single       func() bool            // the same for what follows it, a few nodes at a time, and for saying why nodes stay
 	Answers      *Answers               // cache of earlier consolidation searches; nil: no cache
+	MaxRefused   int                    // refusals that a decision keeps, beside those that stand until a user acts; 0: 200
 }
 
 // Timeouts of a decision (disruption 13 and 14, decision 0025). What was found until then is used.
