@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 )
 
 // Service answers questions about one cluster. Local does so for a Cluster in memory; the client of a controller
@@ -15,6 +14,11 @@ type Service interface {
 	Explain(ctx context.Context, about Subject) (Explanation, error)
 	Plan(ctx context.Context, change WhatIf) (Changes, error)
 	History(ctx context.Context, query HistoryQuery) (History, error)
+}
+
+// Lister is a Service that can name all that it explains, for completion.
+type Lister interface {
+	Subjects(ctx context.Context) ([]Subject, error)
 }
 
 // Historian knows what was decided before: the ledger, or events where there is none.
@@ -57,8 +61,11 @@ type NotFoundError struct {
 // Error names the object, and similar names.
 func (e NotFoundError) Error() string {
 	text := e.Subject.String() + " was not found"
-	if len(e.Similar) > 0 {
+	switch {
+	case len(e.Similar) > 0:
 		text += "; did you mean " + strings.Join(e.Similar, " or ") + "?"
+	case e.Subject.Kind == KindPod:
+		text += " among the pods on nodes and those that kube-scheduler has found no node for"
 	}
 	return text
 }
@@ -77,20 +84,6 @@ type Section struct {
 	Columns []string   `json:"columns,omitempty"`
 	Rows    [][]string `json:"rows,omitempty"`
 	Wide    int        `json:"wide,omitempty"` // how many of the last columns are for wide output only
-}
-
-// Explanation is why an object is as it is. Exactly one of its parts is set.
-type Explanation struct {
-	Subject Subject   `json:"subject"`
-	At      time.Time `json:"at"`
-	Answer  string    `json:"answer"`
-	History []Event   `json:"history,omitempty"` // oldest first
-	Notes   []string  `json:"notes,omitempty"`   // what could not be read, and what the response lacks because of it
-}
-
-// Document lays an Explanation out for reading.
-func (e *Explanation) Document() Document {
-	return Document{Title: e.Subject.String(), Answer: e.Answer}
 }
 
 // Local answers for a Cluster in memory, without a WhatIf.
@@ -115,6 +108,9 @@ func (l Local) Explain(ctx context.Context, about Subject) (Explanation, error) 
 	e.History, e.Notes = past.Events, append(e.Notes, past.Notes...)
 	return e, nil
 }
+
+// Subjects implements Lister.
+func (l Local) Subjects(context.Context) ([]Subject, error) { return Subjects(l.Cluster), nil }
 
 // Plan implements Service.
 func (l Local) Plan(ctx context.Context, change WhatIf) (Changes, error) {

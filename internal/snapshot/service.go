@@ -32,9 +32,7 @@ func (s *Service) Fleet(ctx context.Context) (inspect.Fleet, error) {
 	}
 	f, err := l.Fleet(ctx)
 	f.Source = "snapshot " + s.File.Name
-	for _, m := range s.File.Missing {
-		f.Notes = append(f.Notes, m.What+" could not be read: "+m.Why+"; "+m.Then)
-	}
+	f.Notes = append(f.Notes, s.missing()...)
 	return f, err
 }
 
@@ -44,7 +42,28 @@ func (s *Service) Explain(ctx context.Context, about inspect.Subject) (inspect.E
 	if err != nil {
 		return inspect.Explanation{}, err
 	}
-	return l.Explain(ctx, about)
+	e, err := l.Explain(ctx, about)
+	if err == nil {
+		e.Notes = append(e.Notes, s.missing()...)
+	}
+	return e, err
+}
+
+// missing is what the File lacks, as notes.
+func (s *Service) missing() (notes []string) {
+	for _, m := range s.File.Missing {
+		notes = append(notes, m.What+" could not be read: "+m.Why+"; "+m.Then)
+	}
+	return notes
+}
+
+// Subjects implements inspect.Lister.
+func (s *Service) Subjects(ctx context.Context) ([]inspect.Subject, error) {
+	l, err := s.local()
+	if err != nil {
+		return nil, err
+	}
+	return l.Subjects(ctx)
 }
 
 // Plan implements inspect.Service.

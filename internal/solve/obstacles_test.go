@@ -19,7 +19,7 @@ import (
 func obstaclesOf(t *testing.T, text string) string {
 	t.Helper()
 	p := problem(t, text)
-	_, all := solve.Explain(p, []cluster.PodKey{p.Pods[0].Key}, stopIf(false))
+	_, all := solve.Explain(p, func(*solve.Plan) []cluster.PodKey { return []cluster.PodKey{p.Pods[0].Key} }, stopIf(false))
 	o, found := all[p.Pods[0].Key]
 	if !found {
 		t.Fatal("the pod is not explained")
@@ -80,7 +80,7 @@ func TestEX_02_ObstaclesAgreeWithPlans(t *testing.T) {
 		for i := range p.Pods {
 			keys = append(keys, p.Pods[i].Key)
 		}
-		plan, all := solve.Explain(p, keys, stopIf(false))
+		plan, all := solve.Explain(p, func(*solve.Plan) []cluster.PodKey { return keys }, stopIf(false))
 		if diff := cmp.Diff(solve.Solve(p, stopIf(false)), plan); diff != "" {
 			t.Fatalf("seed %d: another plan (-without +with explanation):\n%s", seed, diff)
 		}

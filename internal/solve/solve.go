@@ -23,19 +23,19 @@ import (
 // placed, then cheaper. So a plan never costs more than that of the first.
 func Solve(p Problem, stop func() bool) Plan { return search(p, stop, nil) }
 
-// Explain is Solve, and all that rules out places for some of the pods, also for those that the plan places: then on the
-// cluster with the plan carried out. Pods that are not among those of the problem are left out.
-func Explain(p Problem, pods []cluster.PodKey, stop func() bool) (Plan, map[cluster.PodKey]Obstacles) {
-	out := make(map[cluster.PodKey]Obstacles, len(pods))
-	asked := make(map[cluster.PodKey]bool, len(pods))
-	for _, key := range pods {
-		asked[key] = true
-	}
-	plan := search(p, stop, func(s *exact.State) {
+// Explain is Solve, and all that rules out places for some of the pods: also for those that the plan places, and then on
+// the cluster with the plan carried out. about chooses them, knowing the plan.
+func Explain(p Problem, about func(*Plan) []cluster.PodKey, stop func() bool) (Plan, map[cluster.PodKey]Obstacles) {
+	out := map[cluster.PodKey]Obstacles{}
+	plan := search(p, stop, func(s *exact.State, plan *Plan) {
+		chosen := map[cluster.PodKey]bool{}
+		for _, key := range about(plan) {
+			chosen[key] = true
+		}
 		for k := range s.Model.Classes {
 			var found *Obstacles
 			for _, at := range s.Model.Classes[k].Pods {
-				if key := s.Model.Pods[at].Key; asked[key] {
+				if key := s.Model.Pods[at].Key; chosen[key] {
 					if found == nil { // once for all equal pods
 						found = new(explain.Obstacles(s, k))
 					}
@@ -47,8 +47,8 @@ func Explain(p Problem, pods []cluster.PodKey, stop func() bool) (Plan, map[clus
 	return plan, out
 }
 
-// search is Solve. look is called with the final state of planning; it may be nil.
-func search(p Problem, stop func() bool, look func(*exact.State)) Plan {
+// search is Solve. look is called with the final state of planning, and with the plan; it may be nil.
+func search(p Problem, stop func() bool, look func(*exact.State, *Plan)) Plan {
 	ways := []func(*exact.State, []int){
 		func(s *exact.State, left []int) { s.PlaceAll(left) },
 		func(s *exact.State, left []int) {
@@ -90,7 +90,7 @@ func search(p Problem, stop func() bool, look func(*exact.State)) Plan {
 			spread.Plan(states[best], &plan)
 			plan.Unplaced = explain.Unplaced(states[best], over, rests[best])
 			if look != nil {
-				look(states[best])
+				look(states[best], &plan)
 			}
 		},
 		func() { least = bound.Of(judge.Model, rests[best]) },
