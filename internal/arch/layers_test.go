@@ -125,6 +125,7 @@ var layers = map[string]layer{
 	"5 config":  {packages: []string{"internal/config"}, may: join(values, yaml, []string{"github.com/spf13/pflag", "internal/near"}), never: effects},
 	"5 page":    {packages: []string{"internal/console"}, may: []string{"std"}},
 	"5 columns": {packages: []string{"internal/columns"}, may: []string{"std"}, never: effects},
+	"5 top":     {packages: []string{"internal/top"}, may: []string{"std", "charm.land/bubbletea/v2", "github.com/charmbracelet/x/ansi", "internal/columns", "internal/inspect", "k8s.io/apimachinery/pkg/util/duration"}},
 	"5 version": {packages: []string{"internal/version"}, may: []string{"std"}},
 	// A controller is a shell: what several of them need is below it, and none of them imports another.
 	"5 loops":       {packages: []string{"internal/controller/loop", "internal/controller/lookup"}, may: []string{"any", "api/...", "internal/..."}, never: join(notForControllers, []string{"internal/controller/..."})},
