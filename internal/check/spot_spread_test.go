@@ -306,13 +306,29 @@ func TestIR_05_NoSpotPoolHasMoreThanItsShare(t *testing.T) {
 	}
 }
 
+// IR-05: a workload on two spot nodes loses one of them at once, not both.
+func TestIR_05_TwoNodesAreOnTwoSpotPools(t *testing.T) {
+	t.Parallel()
+	p := equalPods(4, nil)
+	p.Policy.SpotShare, p.Policy.SpotCost = spotShare, spotCost
+	plan := solve.Solve(p, nil)
+	if len(plan.Create) != 2 {
+		t.Fatalf("got %d nodes, want 2", len(plan.Create))
+	}
+	a, b := &plan.Create[0], &plan.Create[1]
+	zone := func(n *solve.NewNode) reqs.Req { return n.Needs[corev1.LabelTopologyZone] }
+	common := slices.ContainsFunc(a.Types, func(name string) bool { return slices.Contains(b.Types, name) })
+	if common && zone(a).Overlaps(zone(b)) {
+		t.Errorf("both nodes may be of one type in one zone: %v and %v in %v and %v", a.Types, b.Types, zone(a), zone(b))
+	}
+}
+
 // IR-07: nodes that are not spread keep all their types and zones.
 func TestIR_07_NodesThatAreNotSpread(t *testing.T) {
 	t.Parallel()
 	onDemand := reqs.Req{Values: []string{karpv1.CapacityTypeOnDemand}}
 	for name, p := range map[string]solve.Problem{
-		"one spot node":  equalPods(2, nil),
-		"two spot nodes": equalPods(4, nil),
+		"one spot node": equalPods(2, nil),
 		"on-demand nodes": equalPods(20, func(pool *cluster.Pool) {
 			pool.Requirements = reqs.Set{karpv1.LabelCapacityType: onDemand}
 		}),

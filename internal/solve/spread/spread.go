@@ -21,7 +21,7 @@ import (
 
 const (
 	// LeastNodes is how many spot nodes a workload has, at least, before they are spread.
-	LeastNodes = 3
+	LeastNodes = 2
 	// leastTypes is how many types a cell keeps for a node, so that the cloud still has a choice.
 	leastTypes = 3
 	rounding   = 1e-9
