@@ -62,7 +62,7 @@ func (f *File) adoptNodeGroups() {
 	slices.SortFunc(o.NodeClaims, func(a, b karpv1.NodeClaim) int { return cmp.Compare(a.Name, b.Name) })
 	for i := range o.Pods {
 		if p := &o.Pods[i]; p.Annotations[annotationSafeToEvict] == annotationFalse {
-			p.Annotations = withValue(p.Annotations, karpv1.AnnotationDoNotDisrupt, annotationTrue)
+			p.Annotations = withValues(p.Annotations, map[string]string{karpv1.AnnotationDoNotDisrupt: annotationTrue})
 		}
 	}
 	f.Missing = append(f.Missing, Missing{
@@ -143,7 +143,7 @@ func adopt(n *corev1.Node, pool string) {
 		n.Spec.ProviderID = "node:///" + n.Name
 	}
 	if n.Annotations[annotationNoScaleDown] == annotationTrue {
-		n.Annotations = withValue(n.Annotations, karpv1.AnnotationDoNotDisrupt, annotationTrue)
+		n.Annotations = withValues(n.Annotations, map[string]string{karpv1.AnnotationDoNotDisrupt: annotationTrue})
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	autoscalingv1beta1 "github.com/dovetail-sh/dovetail/api/autoscaling/v1beta1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/api/v1alpha1"
 	"github.com/dovetail-sh/dovetail/internal/config"
@@ -107,6 +108,9 @@ func (o *Objects) further(s *Settings) []listing {
 	if s.Overlays {
 		out = append(out, list("nodeoverlays.karpenter.sh", &o.NodeOverlays, &v1alpha1.NodeOverlayList{}, func(l *v1alpha1.NodeOverlayList) []v1alpha1.NodeOverlay { return l.Items }, "prices and sizes are those of the cloud"))
 	}
+	if s.Buffers {
+		out = append(out, list("capacitybuffers.autoscaling.x-k8s.io", &o.CapacityBuffers, &autoscalingv1beta1.CapacityBufferList{}, func(l *autoscalingv1beta1.CapacityBufferList) []autoscalingv1beta1.CapacityBuffer { return l.Items }, "no room is kept for CapacityBuffers"))
+	}
 	if s.Devices {
 		out = append(out,
 			list("resourceclaims.resource.k8s.io", &o.ResourceClaims, &resourcev1.ResourceClaimList{}, func(l *resourcev1.ResourceClaimList) []resourcev1.ResourceClaim { return l.Items }, devices),
@@ -152,6 +156,9 @@ func Read(ctx context.Context, from client.Reader, o ReadOptions) (*File, error)
 		if err := f.listAll(ctx, from, more); err != nil {
 			return nil, err
 		}
+	}
+	if n := len(f.Objects.CapacityBuffers); n > 0 {
+		f.Missing = append(f.Missing, Missing{What: "virtual pods of CapacityBuffers", Why: "only a controller has them", Then: fmt.Sprintf("a plan keeps no room for %d of them", n)})
 	}
 	f.adoptNodeGroups()
 	var market Market

@@ -2,7 +2,7 @@ package snapshot
 
 import (
 	"context"
-	"errors"
+	"fmt"
 
 	"github.com/dovetail-sh/dovetail/internal/inspect"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
@@ -32,7 +32,7 @@ func (s *Service) Fleet(ctx context.Context) (inspect.Fleet, error) {
 	}
 	f, err := l.Fleet(ctx)
 	f.Source = "snapshot " + s.File.Name
-	f.Notes = append(f.Notes, s.missing()...)
+	f.Notes = append(f.Notes, s.File.notes()...)
 	return f, err
 }
 
@@ -44,17 +44,9 @@ func (s *Service) Explain(ctx context.Context, about inspect.Subject) (inspect.E
 	}
 	e, err := l.Explain(ctx, about)
 	if err == nil {
-		e.Notes = append(e.Notes, s.missing()...)
+		e.Notes = append(e.Notes, s.File.notes()...)
 	}
 	return e, err
-}
-
-// missing is what the File lacks, as notes.
-func (s *Service) missing() (notes []string) {
-	for _, m := range s.File.Missing {
-		notes = append(notes, m.What+" could not be read: "+m.Why+"; "+m.Then)
-	}
-	return notes
 }
 
 // Subjects implements inspect.Lister.
@@ -68,14 +60,31 @@ func (s *Service) Subjects(ctx context.Context) ([]inspect.Subject, error) {
 
 // Plan implements inspect.Service.
 func (s *Service) Plan(ctx context.Context, change inspect.WhatIf) (inspect.Changes, error) {
-	if !change.IsZero() {
-		return inspect.Changes{}, errors.New("what-if is not supported yet")
+	for _, what := range []string{"nodes", "pods"} { // without them every plan would be false
+		if m, lacks := s.File.Lacks(what); lacks {
+			return inspect.Changes{}, fmt.Errorf("%s could not be read (%s): %s", what, m.Why, m.Then)
+		}
 	}
-	l, err := s.local()
+	file, err := s.File.With(change, s.Words)
 	if err != nil {
 		return inspect.Changes{}, err
 	}
-	return l.Plan(ctx, change)
+	l, err := (&Service{File: file, Words: s.Words}).local()
+	if err != nil {
+		return inspect.Changes{}, err
+	}
+	changes, err := l.Plan(ctx, inspect.WhatIf{})
+	changes.Notes = append(changes.Notes, file.notes()...)
+	return changes, err
+}
+
+// notes are what the File lacks.
+func (f *File) notes() []string {
+	var out []string
+	for _, m := range f.Missing {
+		out = append(out, m.String())
+	}
+	return out
 }
 
 // History implements inspect.Service.

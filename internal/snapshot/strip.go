@@ -1,7 +1,6 @@
 package snapshot
 
 import (
-	"maps"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -9,6 +8,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	autoscalingv1beta1 "github.com/dovetail-sh/dovetail/api/autoscaling/v1beta1"
@@ -24,9 +24,11 @@ func keep(obj client.Object) {
 		return // it never fails
 	}
 	if told {
-		obj.SetAnnotations(withValue(obj.GetAnnotations(), annotationSafeToEvict, safe))
+		obj.SetAnnotations(withValues(obj.GetAnnotations(), map[string]string{annotationSafeToEvict: safe}))
 	}
+	obj.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 	obj.SetManagedFields(nil)
+	obj.SetFinalizers(nil)
 	obj.SetResourceVersion("")
 	obj.SetSelfLink("")
 	obj.SetGenerateName("")
@@ -35,8 +37,13 @@ func keep(obj client.Object) {
 	case *corev1.Node:
 		o.Spec.PodCIDR, o.Spec.PodCIDRs, o.Spec.DoNotUseExternalID, o.Spec.ConfigSource = "", nil, "", nil
 		o.Status = corev1.NodeStatus{Capacity: o.Status.Capacity, Allocatable: o.Status.Allocatable, Conditions: o.Status.Conditions}
+	case *corev1.Pod:
+		keepPodSpec(&o.Spec)
 	case *corev1.PersistentVolume:
 		keepVolume(o)
+	case *corev1.PersistentVolumeClaim:
+		o.Spec = corev1.PersistentVolumeClaimSpec{StorageClassName: o.Spec.StorageClassName, VolumeName: o.Spec.VolumeName}
+		o.Status = corev1.PersistentVolumeClaimStatus{Phase: o.Status.Phase}
 	case *storagev1.StorageClass:
 		o.Parameters, o.MountOptions = nil, nil
 	case *corev1.Namespace:
@@ -67,13 +74,32 @@ func keepDevices(obj client.Object) {
 			o.Status.Allocation.Devices.Config = nil
 		}
 		o.Status.Devices = nil
+	case *storagev1.CSINode:
+		o.Status = storagev1.CSINodeStatus{}
 	case *resourcev1.DeviceClass:
 		o.Spec.Config = nil
 	case *karpv1.NodePool:
 		o.Spec.Template.ObjectMeta.Annotations = keptAnnotations(o.Spec.Template.ObjectMeta.Annotations)
+	case *karpv1.NodeClaim:
+		o.Status.ImageID = ""
 	case *autoscalingv1beta1.CapacityBuffer:
 		o.Status = autoscalingv1beta1.CapacityBufferStatus{}
 	}
+}
+
+// keepPodSpec keeps of volumes which claim they are, as everything else of them is between the pod and its node.
+func keepPodSpec(s *corev1.PodSpec) {
+	for i := range s.Volumes {
+		v := &s.Volumes[i]
+		source := corev1.VolumeSource{}
+		if v.PersistentVolumeClaim != nil {
+			source.PersistentVolumeClaim = v.PersistentVolumeClaim
+		} else {
+			source.Ephemeral = &corev1.EphemeralVolumeSource{} // the claim has the name of the pod and of the volume
+		}
+		v.VolumeSource = source
+	}
+	s.DNSPolicy, s.DeprecatedServiceAccount, s.HostnameOverride = "", "", nil
 }
 
 // keepTemplate keeps of a template of pods what is kept of pods.
@@ -109,6 +135,9 @@ func keepVolume(v *corev1.PersistentVolume) {
 	case from.HostPath != nil:
 		source.HostPath = &corev1.HostPathVolumeSource{}
 	}
+	if s.ClaimRef != nil {
+		s.ClaimRef = &corev1.ObjectReference{Namespace: s.ClaimRef.Namespace, Name: s.ClaimRef.Name, UID: s.ClaimRef.UID}
+	}
 	v.Spec = corev1.PersistentVolumeSpec{
 		Capacity: s.Capacity, PersistentVolumeSource: source, AccessModes: s.AccessModes, ClaimRef: s.ClaimRef, StorageClassName: s.StorageClassName,
 		NodeAffinity: s.NodeAffinity, VolumeMode: s.VolumeMode,
@@ -135,20 +164,10 @@ func keptAnnotations(all map[string]string) map[string]string {
 func keepsAnnotation(key string) bool {
 	switch key {
 	case corev1.PodDeletionCost, corev1.MirrorPodAnnotationKey, corev1.BetaStorageClassAnnotation, resourcev1.ExtendedResourceClaimAnnotation,
-		"pv.kubernetes.io/bind-completed", "volume.kubernetes.io/selected-node",
+		"pv.kubernetes.io/bind-completed", "volume.kubernetes.io/selected-node", annotationDefaultClass,
 		annotationSafeToEvict, annotationNoScaleDown:
 		return true
 	}
 	domain, _, _ := strings.Cut(key, "/")
 	return domain == karpv1.Group || domain == karpv1.OwnGroup
-}
-
-// withValue is a map with one more value.
-func withValue(all map[string]string, key, value string) map[string]string {
-	all = maps.Clone(all)
-	if all == nil {
-		all = map[string]string{}
-	}
-	all[key] = value
-	return all
 }
