@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dovetail-sh/dovetail/internal/scenario"
+	"github.com/dovetail-sh/dovetail/internal/snapshot"
 	"github.com/dovetail-sh/dovetail/internal/solve"
 	"github.com/dovetail-sh/dovetail/internal/version"
 )
@@ -42,11 +43,15 @@ type planFlags struct {
 }
 
 func newPlan(s Streams) *cobra.Command {
-	f := &planFlags{}
+	f, of := &planFlags{}, &clusterFlags{}
 	cmd := &cobra.Command{
-		Use:   "plan --scenario FILE",
-		Short: "Plan for a scenario file and say what it costs",
-		Long: "Reads a scenario (instance types, nodes, pending pods), plans as the controller would, and\n" +
+		Use:   "plan --live | --scenario FILE",
+		Short: "Plan for a live cluster, a snapshot or a scenario, and say what it costs",
+		Long: "With --live, reads the cluster of the kubeconfig and says what Dovetail would do to it: nodes to remove and to launch,\n" +
+			"pods to move, what that saves, and the least that any nodes for these pods can cost. Nothing is written, neither to the\n" +
+			"cluster nor to AWS. The cluster may be managed by Dovetail, Karpenter or Cluster Autoscaler. With --scenario and a file of\n" +
+			"dovetail snapshot, says the same of the cluster as it was then. --set, --add-pods, --without and --price-file ask what if.\n\n" +
+			"With --scenario and a scenario of docs/reference/scenario.md, reads a scenario (instance types, nodes, pending pods), plans as the controller would, and\n" +
 			"reports nodes, cost, time and memory. It contacts neither a cluster nor a cloud.\n\n" +
 			"In mode provision, pending pods are placed. In mode consolidate, nodes that are not worth their price are removed:\n" +
 			"moves are made at once and the cluster is looked at again, until nothing is left to gain.\n\n" +
@@ -54,15 +59,26 @@ func newPlan(s Streams) *cobra.Command {
 			"the nodes and the pods on them, which a store fed by watches does as they change, so that no other figure contains\n" +
 			"it; setupMs is all other work from being handed the Kubernetes objects to the first decision, solveMs the decision.\n" +
 			"lowerBound is a cost that no plan can beat; it is absent if none is known.",
-		Example: "  # what to launch for the pods of a scenario, and why\n  dovetail plan --scenario s2-500.json --explain\n\n" +
+		Example: "  # what would Dovetail do to the cluster of the current context?\n  dovetail plan --live\n\n" +
+			"  # what if NodePool default could use arm64 too, and spot were not to be had?\n" +
+			"  dovetail plan --live --without capacity-type=spot \\\n" +
+			"    --set 'nodepool/default.requirements=[{key: kubernetes.io/arch, operator: In, values: [amd64, arm64]}]'\n\n" +
+			"  # the same about the cluster of a bug report\n  dovetail plan --scenario cluster.json.gz --add-pods deployment.yaml -o wide\n\n" +
+			"  # what to launch for the pods of a scenario, and why\n  dovetail plan --scenario s2-500.json --explain\n\n" +
 			"  # figures for a script, and the plan itself\n  dovetail plan --scenario s2-500.json --format json --out plan.json\n\n" +
 			"  # against the simple way: pod by pod\n  dovetail plan --scenario s2-500.json --greedy\n\n" +
 			"  # which nodes can be removed, first pass only\n  dovetail plan --scenario c1-200.json --mode consolidate --first-look",
 		Args: noArgs,
-		RunE: func(*cobra.Command, []string) error { return runPlan(f, s) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if of.fromLive {
+				return planLive(cmd, of, s)
+			}
+			return runPlan(cmd, f, of, s)
+		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.scenario, "scenario", "", "scenario file, or - for standard input")
+	of.bind(cmd)
+	flags.StringVar(&f.scenario, "scenario", "", "scenario or snapshot file, or - for standard input")
 	flags.StringVar(&f.out, "out", "", "provision: also write which pods go where to this file")
 	flags.StringVar(&f.mode, "mode", modeProvision, "provision or consolidate")
 	flags.StringVar(&f.format, "format", formatAuto, "json, table, or auto: a table on a terminal, else json")
@@ -77,7 +93,7 @@ func newPlan(s Streams) *cobra.Command {
 	return cmd
 }
 
-func runPlan(f *planFlags, s Streams) error {
+func runPlan(cmd *cobra.Command, f *planFlags, of *clusterFlags, s Streams) error {
 	if err := f.check(); err != nil {
 		return err
 	}
@@ -85,13 +101,15 @@ func runPlan(f *planFlags, s Streams) error {
 	if err != nil {
 		return usageError{err}
 	}
+	if snapshot.Is(data) {
+		return planSnapshot(cmd, of, f.scenario, data, s)
+	}
+	if err := refuseFlags(cmd.Flags(), ofClusters(), "is for a cluster: give it with --live or a snapshot; a scenario has --format"); err != nil {
+		return err
+	}
 	sc, err := scenario.Load(data)
 	if err != nil {
-		name := f.scenario
-		if name == "-" {
-			name = "standard input"
-		}
-		return usagef("%s is not a scenario:\n%w", name, err)
+		return usagef("%s is not a scenario:\n%w", fileName(f.scenario), err)
 	}
 	if f.mode == modeConsolidate {
 		return runConsolidate(f, sc, s.Out)
@@ -103,7 +121,7 @@ func runPlan(f *planFlags, s Streams) error {
 func (f *planFlags) check() error {
 	switch {
 	case f.scenario == "":
-		return usagef("name a scenario file with --scenario, or - for standard input")
+		return usagef("name a cluster with --live, or a snapshot or scenario file with --scenario, where - is standard input")
 	case f.mode != modeProvision && f.mode != modeConsolidate:
 		return usagef("--mode %q is not known; want %s or %s", f.mode, modeProvision, modeConsolidate)
 	case f.format != formatAuto && f.format != formatJSON && f.format != formatTable:

@@ -34,7 +34,7 @@ func newSnapshot(s Streams) *cobra.Command {
 			"Autoscaler. Nothing is written to the cluster or to AWS.\n\n" +
 			"The file has no environment variables, images, Secrets or ConfigMaps.",
 		Example: "  # the cluster of the current context\n  dovetail snapshot -o cluster.json.gz",
-		Args: noArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(contextOf(cmd.Context()), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()

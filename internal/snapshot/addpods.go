@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -133,6 +134,21 @@ func yamlError(err error) error {
 	return errors.New(text)
 }
 
+// readStrict reads an object. A field that its kind does not have is an error that names the nearest one.
+func readStrict(text []byte, into any) error {
+	var fields any
+	if err := yaml.Unmarshal(text, &fields); err != nil {
+		return yamlError(err)
+	}
+	if err := checkFields(reflect.TypeOf(into), fields, ""); err != nil {
+		return err
+	}
+	if err := yaml.UnmarshalStrict(text, into); err != nil {
+		return yamlError(err)
+	}
+	return nil
+}
+
 // one is the first number that is given, or 1.
 func one(numbers ...*int32) int32 {
 	for _, n := range numbers {
@@ -146,8 +162,8 @@ func one(numbers ...*int32) int32 {
 // add adds the pods of a workload. owner is the kind of the controller that the pods have.
 func add[T any](a *podAdder, text []byte, read func(*T) (metav1.ObjectMeta, corev1.PodTemplateSpec, int32), owner string) error {
 	var object T
-	if err := yaml.UnmarshalStrict(text, &object); err != nil {
-		return yamlError(err)
+	if err := readStrict(text, &object); err != nil {
+		return err
 	}
 	m, template, replicas := read(&object)
 	return a.workload(m, &template, replicas, owner)
@@ -194,8 +210,8 @@ func namespaceOf(m metav1.ObjectMeta) string {
 
 func (a *podAdder) pod(text []byte) error {
 	var p corev1.Pod
-	if err := yaml.UnmarshalStrict(text, &p); err != nil {
-		return yamlError(err)
+	if err := readStrict(text, &p); err != nil {
+		return err
 	}
 	if p.Name == "" && p.GenerateName != "" {
 		p.Name = fmt.Sprintf("%sadded-%d", p.GenerateName, a.added)
@@ -246,8 +262,8 @@ func (a *podAdder) defaults(namespace string) corev1.ResourceList {
 // statefulSet adds the pods of a StatefulSet with the claims that it makes for them.
 func (a *podAdder) statefulSet(text []byte) error {
 	var s appsv1.StatefulSet
-	if err := yaml.UnmarshalStrict(text, &s); err != nil {
-		return yamlError(err)
+	if err := readStrict(text, &s); err != nil {
+		return err
 	}
 	if s.Name == "" {
 		return errors.New("metadata.name is required")
@@ -287,8 +303,8 @@ func (a *podAdder) defaultClass() *string {
 // daemonSet adds a DaemonSet. New nodes have room for its pods.
 func (a *podAdder) daemonSet(text []byte) error {
 	var d appsv1.DaemonSet
-	if err := yaml.UnmarshalStrict(text, &d); err != nil {
-		return yamlError(err)
+	if err := readStrict(text, &d); err != nil {
+		return err
 	}
 	if d.Name == "" {
 		return errors.New("metadata.name is required")

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 )
 
 // Encode writes the File as one line of JSON. The same File gives the same bytes.
@@ -43,4 +44,15 @@ func Decode(r io.Reader) (*File, error) {
 		return nil, fmt.Errorf("the format is %q, want %q", f.Format, Format)
 	}
 	return &f, nil
+}
+
+// Is reports whether data can only be meant as a File: it is compressed, or says so itself. Decode says whether it is one.
+func Is(data []byte) bool {
+	if bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
+		return true
+	}
+	var f struct {
+		Format string `json:"format"`
+	}
+	return json.Unmarshal(data, &f) == nil && strings.HasPrefix(f.Format, "dovetail.sh/snapshot/")
 }

@@ -140,6 +140,9 @@ func resolvePath(t reflect.Type, path string) (keys []string, end reflect.Type, 
 		fields := fieldsOf(t)
 		next, known := fields[key]
 		if !known {
+			if len(keys) == 0 {
+				fields["requirements"] = nil // the short form
+			}
 			return nil, nil, unknownField(append(keys, key), fields)
 		}
 		keys, t = append(keys, key), next
@@ -207,7 +210,11 @@ func wanted(t reflect.Type) string {
 func unknownField(path []string, fields map[string]reflect.Type) error {
 	names := slices.Sorted(maps.Keys(fields))
 	name := path[len(path)-1]
-	return fmt.Errorf("there is no field %s%s; there are %s", strings.TrimPrefix(strings.Join(path, "."), "."), near.Hint(name, names), strings.Join(names, ", "))
+	hint := near.Hint(name, names)
+	if hint == "" {
+		hint = "; there are " + strings.Join(names, ", ")
+	}
+	return fmt.Errorf("there is no field %s%s", strings.TrimPrefix(strings.Join(path, "."), "."), hint)
 }
 
 func pointedTo(t reflect.Type) reflect.Type {

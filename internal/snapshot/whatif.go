@@ -5,31 +5,44 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
 
+// ChangeError is a change that cannot be made. It says which part of it is malformed, or names what is not in the File.
+type ChangeError struct{ error }
+
+// Unwrap returns the cause.
+func (e ChangeError) Unwrap() error { return e.error }
+
 // With returns the File after a change, in the words of its cloud. The File stays as it is; both share what does not
-// change. The error says which part of the change is malformed, or names what is not in the File.
+// change. The error is a ChangeError.
 func (f *File) With(change inspect.WhatIf, words reqs.Vocabulary) (*File, error) {
 	if change.IsZero() {
 		return f, nil
 	}
 	out := *f
-	out.Missing = append([]Missing(nil), f.Missing...)
-	for _, text := range change.Set {
-		if err := out.set(text, words); err != nil {
-			return nil, err
-		}
-	}
-	if err := out.addPods(change.AddPods); err != nil {
-		return nil, err
-	}
-	if err := out.setPrices(change.Prices); err != nil {
-		return nil, err
-	}
-	for _, text := range change.Without {
-		if err := out.without(text, words); err != nil {
-			return nil, err
-		}
+	if err := out.change(change, words); err != nil {
+		return nil, ChangeError{err}
 	}
 	return &out, nil
+}
+
+func (f *File) change(change inspect.WhatIf, words reqs.Vocabulary) error {
+	f.Missing = append([]Missing(nil), f.Missing...)
+	for _, text := range change.Set {
+		if err := f.set(text, words); err != nil {
+			return err
+		}
+	}
+	if err := f.addPods(change.AddPods); err != nil {
+		return err
+	}
+	if err := f.setPrices(change.Prices); err != nil {
+		return err
+	}
+	for _, text := range change.Without {
+		if err := f.without(text, words); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ownCatalogues makes the instance types of the File writable: those of another File stay as they are.
