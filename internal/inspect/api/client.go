@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -37,6 +38,9 @@ func NewClient(address, token string) (*Client, error) {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("the address %q of the controller is not a URL such as http://localhost:8080", address)
 	}
+	if ip := net.ParseIP(u.Hostname()); u.Scheme == "http" && token != "" && u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return nil, fmt.Errorf("%s would send your token unencrypted over the network; leave the address out, or forward the port with kubectl and use http://localhost", address)
+	}
 	return &Client{base: strings.TrimSuffix(address, "/"), token: token, who: "the controller at " + address, http: &http.Client{}, closed: func() {}}, nil
 }
 
@@ -65,6 +69,7 @@ func (e UnavailableError) Error() string {
 // Fleet implements inspect.Service.
 func (c *Client) Fleet(ctx context.Context) (f inspect.Fleet, err error) {
 	err = c.ask(ctx, http.MethodGet, pathFleet, nil, &f)
+	f.Source = strings.Replace(c.who, "the controller", "leader", 1)
 	return f, err
 }
 

@@ -59,6 +59,9 @@ func Dial(ctx context.Context, t Target) (*Client, error) {
 		return nil, err
 	}
 	who := "the controller " + namespace + "/" + pod.Name
+	if isKarpenter(pod) {
+		return nil, UnavailableError{Who: who, Why: "is Karpenter, which answers no questions"}
+	}
 	token, err := tokenOf(ctx, core, t.ServiceAccount, seen)
 	if err != nil {
 		return nil, err
@@ -76,6 +79,28 @@ func Dial(ctx context.Context, t Target) (*Client, error) {
 	}
 	transport := &http.Transport{DialContext: f.dial, MaxIdleConnsPerHost: 1}
 	return &Client{base: "http://controller", token: token, who: who, http: &http.Client{Transport: transport}, closed: f.close}, nil
+}
+
+// Connect returns a Client for a controller at an address. It sends one request to the API server, for the token.
+func Connect(ctx context.Context, address string, t Target) (*Client, error) {
+	if t.Kube == nil {
+		return NewClient(address, "")
+	}
+	seen := &tokenRecorder{}
+	kube := rest.CopyConfig(t.Kube)
+	kube.Wrap(seen.wrap)
+	core, err := coreclient.NewForConfig(kube)
+	if err != nil {
+		return nil, err
+	}
+	if err := core.RESTClient().Get().AbsPath("/version").Do(ctx).Error(); err != nil && ctx.Err() != nil {
+		return nil, ctx.Err() // a token that the API server refuses is refused by the controller too
+	}
+	token, err := tokenOf(ctx, core, t.ServiceAccount, seen)
+	if err != nil {
+		return nil, err
+	}
+	return NewClient(address, token)
 }
 
 // findLeader returns what holds the Lease, without the part that is random. Of several Leases the one that was renewed last
@@ -149,6 +174,13 @@ func findPod(ctx context.Context, core coreclient.PodsGetter, namespace, holder 
 		return nil, UnavailableError{Who: "the controller " + namespace + "/" + holder, Why: "cannot be read: " + err.Error(), Fix: "an administrator grants get on pods in namespace " + namespace}
 	}
 	return pod, nil
+}
+
+// isKarpenter reports whether a pod that holds the Lease is Karpenter: the name of the Lease is the same, the command is not.
+func isKarpenter(p *corev1.Pod) bool {
+	return !slices.ContainsFunc(p.Spec.Containers, func(c corev1.Container) bool {
+		return slices.Contains(c.Args, "controller") || slices.Contains(c.Command, "controller") || strings.Contains(c.Image, "dovetail")
+	})
 }
 
 func hasMetricsPort(p *corev1.Pod) bool { _, named := namedPort(p); return named }

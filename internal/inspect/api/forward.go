@@ -45,9 +45,7 @@ func (f *forward) open(ctx context.Context) error {
 		return err
 	}
 	old := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, f.url)
-	dialer := portforward.NewFallbackDialer(web, old, func(err error) bool {
-		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
-	})
+	dialer := portforward.NewFallbackDialer(web, old, func(error) bool { return ctx.Err() == nil })
 	type result struct {
 		conn httpstream.Connection
 		err  error

@@ -182,10 +182,7 @@ func (s *Server) makePlan(ctx context.Context, change inspect.WhatIf) (inspect.C
 	if err != nil {
 		return inspect.Changes{}, err
 	}
-	limited := *c
-	limited.View.Joint = func() bool { return ctx.Err() != nil }
-	limited.View.Single = limited.View.Joint
-	return inspect.Local{Cluster: &limited}.Plan(ctx, change)
+	return inspect.Local{Cluster: c}.Plan(ctx, change)
 }
 
 func (s *Server) snapshot(w http.ResponseWriter, req *http.Request) error {

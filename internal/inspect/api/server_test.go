@@ -134,7 +134,11 @@ func TestEX_32_ServerAnswers(t *testing.T) {
 	local := inspect.Local{Cluster: view}
 	fleet, _ := local.Fleet(t.Context())
 	history, _ := local.History(t.Context(), inspect.HistoryQuery{})
-	for path, want := range map[string]any{"fleet": fleet, "history": history} {
+	explanation, err := local.Explain(t.Context(), inspect.Subject{Kind: inspect.KindNode, Name: "node-0001"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]any{"fleet": fleet, "explain?kind=node&name=node-0001": explanation, "history": history} {
 		w := send(s, http.MethodGet, api.Prefix+path, "")
 		text, err := json.Marshal(want)
 		if err != nil {
