@@ -34,6 +34,8 @@ type live struct {
 	context    string // of the kubeconfig; empty: the current one
 	unpriced   bool   // instance types and prices are not read from the cloud, which takes seconds
 	progress   func(step string)
+
+	market snapshot.MarketSource // of instance types and prices, instead of the cloud; nil: the cloud
 }
 
 // readLive reads the cluster that a kubeconfig names. It writes nothing, neither to the cluster nor to the cloud.
@@ -47,7 +49,10 @@ func readLive(ctx context.Context, env func(string) (string, bool), l live) (*sn
 		return nil, fmt.Errorf("connect to cluster %s: %w", name, err)
 	}
 	o := snapshot.ReadOptions{Name: name, Tool: toolName(), Now: time.Now(), Classes: nodeClasses(), Progress: l.progress}
-	if !l.unpriced {
+	switch {
+	case l.market != nil:
+		o.Market = l.market
+	case !l.unpriced:
 		o.Market = marketSource(reader)
 	}
 	file, err := snapshot.Read(logr.NewContext(ctx, logr.Discard()), reader, o)

@@ -4,35 +4,104 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	"github.com/dovetail-sh/dovetail/internal/inspect"
+	"github.com/dovetail-sh/dovetail/internal/inspect/api"
 	"github.com/dovetail-sh/dovetail/internal/snapshot"
 )
 
+// questionTimeout is a little longer than the leader takes for its longest plan.
+const questionTimeout = time.Minute
+
 // sourceFlags say which cluster a question is about. All commands that ask one share them.
 type sourceFlags struct {
-	scenario string
+	scenario   string
+	kubeconfig string
+	context    string
+	namespace  string // of the controller
+	address    string // of the controller
+	account    string // NAMESPACE/NAME of a service account
+	timeout    time.Duration
 }
 
 func (f *sourceFlags) bind(flags *pflag.FlagSet) {
-	flags.StringVar(&f.scenario, "scenario", "", "ask about the cluster in this snapshot file, or - for standard input")
+	flags.StringVar(&f.scenario, "scenario", "", "ask about the cluster in this snapshot file, or - for standard input, instead of a live one")
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; if empty, KUBECONFIG, then ~/.kube/config")
+	flags.StringVar(&f.context, "context", "", "context of the kubeconfig; if empty, the current one")
+	flags.StringVar(&f.namespace, "controller-namespace", "", "namespace of the controller; if empty, kube-system and karpenter are searched")
+	flags.StringVar(&f.address, "controller-address", "", "metrics port of a controller that is not a pod, such as http://localhost:8080")
+	flags.StringVar(&f.account, "as-service-account", "", "NAMESPACE/NAME of a service account to ask as, for kubeconfigs without a token")
+	flags.DurationVar(&f.timeout, "timeout", questionTimeout, "how long one question may take")
 }
 
-// open returns what answers questions about the cluster.
-func (f *sourceFlags) open(_ context.Context, s Streams) (inspect.Service, error) {
-	if f.scenario == "" {
-		return nil, usagef("name a snapshot with --scenario")
+// validate refuses combinations that mean nothing.
+func (f *sourceFlags) validate() error {
+	live := map[string]string{"--kubeconfig": f.kubeconfig, "--context": f.context, "--controller-namespace": f.namespace, "--controller-address": f.address, "--as-service-account": f.account}
+	for _, name := range []string{"--kubeconfig", "--context", "--controller-namespace", "--controller-address", "--as-service-account"} {
+		if f.scenario != "" && live[name] != "" {
+			return usagef("--scenario asks about a file, and %s about a live cluster: give one of them", name)
+		}
 	}
-	data, err := readScenario(f.scenario, s.In)
+	namespace, name, found := strings.Cut(f.account, "/")
+	switch {
+	case f.account != "" && (!found || namespace == "" || name == "" || strings.Contains(name, "/")):
+		return usagef("--as-service-account %q is not NAMESPACE/NAME", f.account)
+	case f.address != "" && f.namespace != "":
+		return usagef("--controller-address says where the controller is, and --controller-namespace where to look for it: give one of them")
+	case f.timeout <= 0:
+		return usagef("--timeout %s is not a time that a question may take", f.timeout)
+	}
+	return nil
+}
+
+// open returns what answers questions about the cluster: a snapshot; the leader of the controller; or, if that cannot
+// answer, the objects and events of the cluster.
+func (f *sourceFlags) open(ctx context.Context, s Streams) (inspect.Service, error) {
+	if err := f.validate(); err != nil {
+		return nil, err
+	}
+	if f.scenario != "" {
+		return openScenario(f.scenario, s)
+	}
+	kube, _, err := connectTo(s.LookupEnv, f.kubeconfig, f.context)
+	if f.address != "" {
+		if err != nil {
+			kube = nil // a controller that is run by hand may be asked without
+		}
+		return f.openAddress(ctx, kube)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w; or ask about a snapshot with --scenario", err)
+	}
+	target := api.Target{Kube: kube, Namespace: f.namespace, ServiceAccount: f.account}
+	return &liveSource{
+		dial:    func(ctx context.Context) (leader, error) { return api.Dial(ctx, target) },
+		objects: &objectSource{env: s.LookupEnv, live: live{kubeconfig: f.kubeconfig, context: f.context, progress: progressTo(s)}, kube: kube, now: time.Now},
+		timeout: f.timeout, now: time.Now,
+	}, nil
+}
+
+// openAddress asks a certain controller, and nothing else.
+func (f *sourceFlags) openAddress(ctx context.Context, kube *rest.Config) (inspect.Service, error) {
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	return api.Connect(ctx, f.address, api.Target{Kube: kube, ServiceAccount: f.account})
+}
+
+func openScenario(name string, s Streams) (inspect.Service, error) {
+	data, err := readScenario(name, s.In)
 	if err != nil {
 		return nil, usageError{err}
 	}
 	file, err := snapshot.Decode(bytes.NewReader(data))
 	if err != nil {
-		return nil, fmt.Errorf("%s is not a snapshot: %w", f.scenario, err)
+		return nil, fmt.Errorf("%s is not a snapshot: %w", name, err)
 	}
 	return &snapshot.Service{File: file, Words: awsv1.Vocabulary()}, nil
 }

@@ -1,0 +1,215 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	"github.com/dovetail-sh/dovetail/internal/inspect"
+	"github.com/dovetail-sh/dovetail/internal/inspect/api"
+	"github.com/dovetail-sh/dovetail/internal/snapshot"
+)
+
+const (
+	leaderRetry = 30 * time.Second // after it could not answer
+	objectsFor  = 5 * time.Second  // how long objects that were read serve
+	marketFor   = 10 * time.Minute // the same for instance types and prices, whose request takes seconds
+)
+
+// leader is the controller that decides.
+type leader interface {
+	inspect.Service
+	Close()
+}
+
+// liveSource asks the leader or, if it cannot answer, the objects of the cluster.
+type liveSource struct {
+	dial    func(ctx context.Context) (leader, error)
+	objects *objectSource
+	timeout time.Duration // of a question
+	now     func() time.Time
+
+	mu     sync.Mutex
+	leader leader // nil: not connected
+	why    error  // why it cannot answer; nil: it can, or was not asked
+	retry  time.Time
+}
+
+// Fleet implements inspect.Service.
+func (l *liveSource) Fleet(ctx context.Context) (inspect.Fleet, error) {
+	return askLive(ctx, l, inspect.Service.Fleet, func(f *inspect.Fleet, notes []string) {
+		f.Source, f.Notes = "objects", append(notes, f.Notes...)
+	})
+}
+
+// Explain implements inspect.Service.
+func (l *liveSource) Explain(ctx context.Context, about inspect.Subject) (inspect.Explanation, error) {
+	return askLive(ctx, l, func(s inspect.Service, ctx context.Context) (inspect.Explanation, error) {
+		return s.Explain(ctx, about)
+	},
+		func(e *inspect.Explanation, notes []string) { e.Notes = append(notes, e.Notes...) })
+}
+
+// Plan implements inspect.Service.
+func (l *liveSource) Plan(ctx context.Context, change inspect.WhatIf) (inspect.Changes, error) {
+	return askLive(ctx, l, func(s inspect.Service, ctx context.Context) (inspect.Changes, error) { return s.Plan(ctx, change) },
+		func(c *inspect.Changes, notes []string) { c.Notes = append(notes, c.Notes...) })
+}
+
+// History implements inspect.Service.
+func (l *liveSource) History(ctx context.Context, query inspect.HistoryQuery) (inspect.History, error) {
+	return askLive(ctx, l, func(s inspect.Service, ctx context.Context) (inspect.History, error) { return s.History(ctx, query) },
+		func(h *inspect.History, notes []string) { h.Notes = append(notes, h.Notes...) })
+}
+
+// askLive asks the leader, then the objects. note adds to a response of the objects why it is not the leader's.
+func askLive[T any](ctx context.Context, l *liveSource, ask func(inspect.Service, context.Context) (T, error), note func(*T, []string)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	var why error
+	for range 2 { // a connection of before may be lost: the leader changed, or its pod was replaced
+		var to leader
+		var fresh bool
+		if to, fresh, why = l.connect(ctx); why != nil {
+			break
+		}
+		answer, err := ask(to, ctx)
+		if _, unavailable := errors.AsType[api.UnavailableError](err); !unavailable {
+			return answer, l.explained(ctx, err)
+		}
+		why = err
+		l.disconnect(to, err)
+		if fresh {
+			break
+		}
+	}
+	var none T
+	if ctx.Err() != nil {
+		return none, l.explained(ctx, ctx.Err())
+	}
+	answer, err := ask(l.objects, ctx)
+	switch {
+	case err == nil:
+		note(&answer, []string{"answered from objects and events of the cluster, since " + why.Error()})
+		return answer, nil
+	case isNotFound(err):
+		return answer, err
+	}
+	return none, fmt.Errorf("%w\n%w", why, l.explained(ctx, err))
+}
+
+func isNotFound(err error) bool {
+	_, is := errors.AsType[inspect.NotFoundError](err)
+	return is
+}
+
+// explained says how a question that took too long gets more time.
+func (l *liveSource) explained(ctx context.Context, err error) error {
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("no response within %s; allow more with --timeout, or take a snapshot and ask about that: %w", l.timeout, err)
+	}
+	return err
+}
+
+// connect returns the leader. fresh says that the connection was made for this question.
+func (l *liveSource) connect(ctx context.Context) (to leader, fresh bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.leader != nil {
+		return l.leader, false, nil
+	}
+	if l.why != nil && l.now().Before(l.retry) {
+		return nil, false, l.why
+	}
+	to, err = l.dial(ctx)
+	if err != nil {
+		l.why, l.retry = err, l.now().Add(leaderRetry)
+		return nil, false, err
+	}
+	l.leader, l.why = to, nil
+	return to, true, nil
+}
+
+// disconnect notes that the leader cannot answer, unless another question was quicker.
+func (l *liveSource) disconnect(from leader, why error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.leader != from {
+		return
+	}
+	from.Close()
+	l.leader, l.why, l.retry = nil, why, l.now()
+}
+
+// objectSource answers from the objects and events of a cluster. It decides with the defaults of Dovetail, or with the
+// settings of the controller that it finds.
+type objectSource struct {
+	env  func(string) (string, bool)
+	live live
+	kube *rest.Config
+	now  func() time.Time
+
+	mu      sync.Mutex
+	file    *snapshot.File
+	read    time.Time
+	market  snapshot.MarketSource
+	outdate time.Time // of the market
+}
+
+// service answers about the objects of now.
+func (o *objectSource) service(ctx context.Context) (*snapshot.Service, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.file == nil || o.now().After(o.read.Add(objectsFor)) {
+		l := o.live
+		if o.now().Before(o.outdate) {
+			l.market = o.market
+		}
+		file, err := readLive(ctx, o.env, l)
+		if err != nil {
+			return nil, err
+		}
+		if l.market == nil {
+			o.market, o.outdate = snapshot.MarketOf(file), o.now().Add(marketFor)
+		}
+		o.file, o.read = file, o.now()
+	}
+	return &snapshot.Service{File: o.file, Words: awsv1.Vocabulary(), Past: &eventHistory{kube: o.kube}}, nil
+}
+
+// Fleet implements inspect.Service.
+func (o *objectSource) Fleet(ctx context.Context) (inspect.Fleet, error) {
+	s, err := o.service(ctx)
+	if err != nil {
+		return inspect.Fleet{}, err
+	}
+	return s.Fleet(ctx)
+}
+
+// Explain implements inspect.Service.
+func (o *objectSource) Explain(ctx context.Context, about inspect.Subject) (inspect.Explanation, error) {
+	s, err := o.service(ctx)
+	if err != nil {
+		return inspect.Explanation{}, err
+	}
+	return s.Explain(ctx, about)
+}
+
+// Plan implements inspect.Service.
+func (o *objectSource) Plan(ctx context.Context, change inspect.WhatIf) (inspect.Changes, error) {
+	s, err := o.service(ctx)
+	if err != nil {
+		return inspect.Changes{}, err
+	}
+	return s.Plan(ctx, change)
+}
+
+// History implements inspect.Service. It needs no other objects than events.
+func (o *objectSource) History(ctx context.Context, query inspect.HistoryQuery) (inspect.History, error) {
+	return (&eventHistory{kube: o.kube}).History(ctx, query)
+}

@@ -1,0 +1,274 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/dovetail-sh/dovetail/internal/inspect"
+	"github.com/dovetail-sh/dovetail/internal/inspect/api"
+	"github.com/dovetail-sh/dovetail/internal/snapshot/snapshottest"
+)
+
+// fakeLeader answers with its name, or fails.
+type fakeLeader struct {
+	inspect.Service
+
+	name   string
+	err    error
+	closed bool
+}
+
+func (f *fakeLeader) Close() { f.closed = true }
+
+func (f *fakeLeader) Fleet(ctx context.Context) (inspect.Fleet, error) {
+	if ctx.Err() != nil {
+		return inspect.Fleet{}, ctx.Err()
+	}
+	return inspect.Fleet{Source: "leader " + f.name}, f.err
+}
+
+// sourceOf is a source with leaders that are dialed one after the other, and objects that were read already.
+func sourceOf(now *time.Time, leaders ...*fakeLeader) *liveSource {
+	dialed := 0
+	clock := func() time.Time { return *now }
+	return &liveSource{
+		timeout: time.Minute, now: clock,
+		objects: &objectSource{now: clock, kube: &rest.Config{}, file: snapshottest.New(snapshottest.Options{Nodes: 2}), read: now.Add(time.Hour)},
+		dial: func(context.Context) (leader, error) {
+			if dialed == len(leaders) {
+				return nil, api.UnavailableError{Who: "the controller", Why: "was not found", Fix: "name it"}
+			}
+			dialed++
+			return leaders[dialed-1], nil
+		},
+	}
+}
+
+// The leader is asked as long as it answers. Otherwise the objects are, and the notes say why and what to do.
+func TestEX_37_LeaderFirstThenObjects(t *testing.T) {
+	t.Parallel()
+	gone := api.UnavailableError{Who: "the controller x", Why: "does not respond", Fix: "wait"}
+	for name, tc := range map[string]struct {
+		leaders []*fakeLeader
+		source  string
+		note    string
+		err     string
+	}{
+		"the leader answers":                {[]*fakeLeader{{name: "a"}}, "leader a", "", ""},
+		"there is none":                     {nil, "objects", "since the controller was not found; name it", ""},
+		"it does not answer":                {[]*fakeLeader{{name: "a", err: gone}, {name: "b"}}, "objects", "since the controller x does not respond; wait", ""},
+		"the question is wrong":             {[]*fakeLeader{{name: "a", err: errors.New("bad question")}}, "", "", "bad question"},
+		"the object is not in the cluster":  {[]*fakeLeader{{name: "a", err: inspect.NotFoundError{Subject: inspect.Subject{Kind: "node", Name: "x"}}}}, "", "", "node/x was not found"},
+		"it is busy for longer than we try": {[]*fakeLeader{{name: "a", err: errors.New("is busy")}}, "", "", "is busy"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			now := snapshottest.Now()
+			f, err := sourceOf(&now, tc.leaders...).Fleet(t.Context())
+			if tc.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.err) {
+					t.Errorf("got %v, want %q", err, tc.err)
+				}
+				return
+			}
+			if err != nil || f.Source != tc.source || !strings.Contains(strings.Join(f.Notes, " "), tc.note) {
+				t.Errorf("got source %q, notes %q, %v; want %q with %q", f.Source, f.Notes, err, tc.source, tc.note)
+			}
+		})
+	}
+}
+
+// A view that runs for long notices that the leader changed, goes on with objects while there is none, and returns to the
+// leader later.
+func TestEX_37_LeaderChanges(t *testing.T) {
+	t.Parallel()
+	now := snapshottest.Now()
+	first, second := &fakeLeader{name: "a"}, &fakeLeader{name: "b"}
+	third := &fakeLeader{name: "c"}
+	l := sourceOf(&now, first, second)
+	ask := func(want string) {
+		t.Helper()
+		f, err := l.Fleet(t.Context())
+		if err != nil || f.Source != want {
+			t.Fatalf("got %q, %v; want %q", f.Source, err, want)
+		}
+	}
+	lost := api.UnavailableError{Who: "the controller", Why: "does not respond"}
+	ask("leader a")
+	first.err = lost
+	ask("leader b") // in the same question
+	if !first.closed {
+		t.Error("the connection to the old leader is open still")
+	}
+	second.err = lost
+	ask("objects")
+	l.dial = func(context.Context) (leader, error) { return third, nil }
+	ask("objects") // it is not dialed for each question
+	now = now.Add(time.Minute)
+	l.objects.read = now
+	ask("leader c")
+}
+
+// Ctrl-C ends a question, and a deadline names the flag.
+func TestEX_37_QuestionsEnd(t *testing.T) {
+	t.Parallel()
+	now := snapshottest.Now()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := sourceOf(&now, &fakeLeader{}).Fleet(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("after Ctrl-C: %v", err)
+	}
+	l := sourceOf(&now, &fakeLeader{})
+	l.timeout = time.Nanosecond
+	if _, err := l.Fleet(t.Context()); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "--timeout") {
+		t.Errorf("after the deadline: %v", err)
+	}
+}
+
+// Flags that contradict each other are refused with what to do.
+func TestEX_37_SourceFlags(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		flags sourceFlags
+		says  string
+	}{
+		"a file and a cluster":   {sourceFlags{scenario: "x", context: "y", timeout: 1}, "--scenario asks about a file, and --context about a live cluster"},
+		"an account without /":   {sourceFlags{account: "viewer", timeout: 1}, "NAMESPACE/NAME"},
+		"an account with many /": {sourceFlags{account: "a/b/c", timeout: 1}, "NAMESPACE/NAME"},
+		"two places":             {sourceFlags{address: "http://localhost:1", namespace: "x", timeout: 1}, "give one of them"},
+		"no time":                {sourceFlags{}, "--timeout"},
+	} {
+		_, err := tc.flags.open(t.Context(), Streams{LookupEnv: func(string) (string, bool) { return "", false }})
+		if _, usage := errors.AsType[usageError](err); !usage || !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%s: got %v, want a usage error with %q", name, err, tc.says)
+		}
+	}
+}
+
+// Events are the history of clusters whose controller answers no questions: one for each thing that happened, in order.
+func TestEX_38_EventsAreHistory(t *testing.T) {
+	t.Parallel()
+	noon := snapshottest.Now()
+	event := func(minute int, kind, name, reason, text string, count int32) corev1.Event {
+		return corev1.Event{InvolvedObject: corev1.ObjectReference{Kind: kind, Name: name, Namespace: "default"}, Reason: reason, Message: text, Count: count, LastTimestamp: metav1.NewTime(noon.Add(time.Duration(minute) * time.Minute))}
+	}
+	all := []corev1.Event{
+		event(5, "Node", "a", "Unconsolidatable", "too dear", 3),
+		event(1, "Pod", "web", "Nominated", "on a", 1),
+		event(9, "Node", "a", "Unconsolidatable", "too dear", 2),
+		event(7, "Node", "b", "Unconsolidatable", "too dear", 1),
+		{InvolvedObject: corev1.ObjectReference{Kind: "Node", Name: "a"}, Reason: "Drained", EventTime: metav1.NewMicroTime(noon)},
+	}
+	show := func(list []inspect.Event) (out []string) {
+		for _, e := range list {
+			out = append(out, e.At.Format("15:04 ")+strings.Join(e.Objects, ",")+" "+e.Kind+" "+e.Text)
+		}
+		return out
+	}
+	for name, tc := range map[string]struct {
+		query inspect.HistoryQuery
+		want  []string
+	}{
+		"all":    {inspect.HistoryQuery{}, []string{"12:00 node/a Drained ", "12:01 pod/default/web Nominated on a", "12:07 node/b Unconsolidatable too dear", "12:09 node/a Unconsolidatable too dear (5 times)"}},
+		"a kind": {inspect.HistoryQuery{Kinds: []string{"Drained"}}, []string{"12:00 node/a Drained "}},
+		"a time": {inspect.HistoryQuery{Since: noon.Add(time.Minute), Until: noon.Add(8 * time.Minute)}, []string{"12:01 pod/default/web Nominated on a", "12:05 node/a Unconsolidatable too dear (3 times)", "12:07 node/b Unconsolidatable too dear"}},
+		"some":   {inspect.HistoryQuery{Limit: 1}, []string{"12:09 node/a Unconsolidatable too dear (5 times)"}},
+	} {
+		if diff := cmp.Diff(tc.want, show(eventsOf(slices.Clone(all), &tc.query))); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+// Events of one object are requested, not all of the cluster.
+func TestEX_38_EventsAreRequestedByObject(t *testing.T) {
+	t.Parallel()
+	var asked []string
+	code := http.StatusOK
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		asked = append(asked, req.URL.Path+" "+req.URL.Query().Get("fieldSelector"))
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		if code == http.StatusOK {
+			_ = json.NewEncoder(w).Encode(corev1.EventList{})
+			return
+		}
+		_ = json.NewEncoder(w).Encode(metav1.Status{Status: metav1.StatusFailure, Code: int32(code), Reason: metav1.StatusReasonForbidden, Message: "you may not"})
+	}))
+	t.Cleanup(server.Close)
+	h := &eventHistory{kube: &rest.Config{Host: server.URL}}
+	for _, q := range []inspect.Subject{{Kind: inspect.KindPod, Namespace: "shop", Name: "web"}, {Kind: inspect.KindNode, Name: "a"}, {}} {
+		if _, err := h.History(t.Context(), inspect.HistoryQuery{Object: q}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{
+		"/api/v1/namespaces/shop/events involvedObject.kind=Pod,involvedObject.name=web",
+		"/api/v1/events involvedObject.kind=Node,involvedObject.name=a",
+		"/api/v1/events source=karpenter",
+	}
+	if diff := cmp.Diff(want, asked); diff != "" {
+		t.Error(diff)
+	}
+	code = http.StatusForbidden
+	if _, err := h.History(t.Context(), inspect.HistoryQuery{}); err == nil || !strings.Contains(err.Error(), "request the right to list events") {
+		t.Errorf("without the right: %v", err)
+	}
+}
+
+// Completion knows the names of what may be read, in one request for each kind.
+func TestEX_37_NamesOfObjects(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	asked := map[string]int{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		mu.Lock()
+		asked[req.URL.Path]++
+		mu.Unlock()
+		w.Header().Set("Content-Type", "application/json")
+		switch req.URL.Path {
+		case "/api/v1/pods":
+			_ = json.NewEncoder(w).Encode(metav1.PartialObjectMetadataList{
+				TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadataList"},
+				Items:    []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}},
+			})
+		case "/api/v1/nodes":
+			_ = json.NewEncoder(w).Encode(metav1.PartialObjectMetadataList{
+				TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadataList"},
+				Items:    []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}},
+			})
+		default:
+			w.WriteHeader(http.StatusForbidden)
+			_ = json.NewEncoder(w).Encode(metav1.Status{Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden})
+		}
+	}))
+	t.Cleanup(server.Close)
+	l := &liveSource{timeout: time.Minute, objects: &objectSource{kube: &rest.Config{Host: server.URL}}}
+	got, err := l.Subjects(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]inspect.Subject{{Kind: "pod", Namespace: "shop", Name: "web"}, {Kind: "node", Name: "a"}}, got); diff != "" {
+		t.Error(diff)
+	}
+	if len(asked) != 4 {
+		t.Errorf("asked %v, want four paths", asked)
+	}
+	server.Close()
+	if _, err := l.Subjects(t.Context()); err == nil {
+		t.Error("nothing can be read, and that is no error")
+	}
+}
