@@ -206,6 +206,35 @@ func TestFM_F11_AFullReservationBlocksDrift(t *testing.T) {
 	f.slotsAreFree()
 }
 
+// FM F08, SC-45: the only slot of a reservation is gone when the launch for it comes to EC2, right before it requests the instance. The launch
+// is refused and its claim given up; the pod runs on demand after one launch more, and the reservation is not tried again.
+func TestFM_F08_AReservationShrinksBeforeTheLaunch(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t, disturbsNone)
+	id := f.createReservation(1)
+	gone, cancel := f.world.AWS.Once(awsemu.Trigger{Action: "ec2:CreateLaunchTemplate", Text: id, Moment: awsemu.BeforeCall, Run: func(awsemu.Call) {
+		if _, err := f.server.Control(t.Context(), http.MethodPut, "reservations", fmt.Sprintf(`[{"id":%q,"total":0,"available":0}]`, id)); err != nil {
+			t.Error(err)
+		}
+	}})
+	f.Cleanup(cancel)
+	f.pool("", reservedFirst, withRequirement(corev1.LabelTopologyZone, corev1.NodeSelectorOpIn, reservedZone))
+	f.deploy("inflate", 1)
+	f.event("NodeClaim", f.name, "InsufficientCapacityError", "")
+	f.waitForRunningPods("inflate", 1)
+	select {
+	case <-gone:
+	default:
+		t.Error("nothing was launched for the slot")
+	}
+	if inside, outside := f.splitByReservation(id, f.ready(1)); len(inside) != 0 || len(outside) != 1 {
+		t.Errorf("%d nodes in the reservation and %d on demand, want one on demand", len(inside), len(outside))
+	}
+	if n := len(f.fleetCalls()); n != 2 {
+		t.Errorf("%d launches, want one that was refused and one on demand", n)
+	}
+}
+
 // S-047: a reservation that is lent to the account is taken back. The claim is deleted, the reservation is not used
 // again, and the pod runs on demand.
 func TestS_047_AnInterruptibleReservationIsTakenBack(t *testing.T) {
