@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/sandbox/apiproxy"
 	"github.com/dovetail-sh/dovetail/sandbox/fakenode"
 )
@@ -354,6 +355,54 @@ func TestLC_15_17_RegistrationIsBroken(t *testing.T) {
 		f.remove(&pod)
 	}
 	f.waitForRunningPods("inflate", 1, later)
+}
+
+// RH-01, RH-02, RH-03: of two pools of equal weight the one whose name comes last is used first, until its nodes do not join. It is backed off
+// and says so; the next pod gets a node of the other pool, also once the back-off is over. When the pool is mended it comes first again.
+func TestRH_01_AHealthyPoolComesFirst(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t, disturbsNone)
+	same := []func(*karpv1.NodePool){onlyTypes("m5.large"), func(p *karpv1.NodePool) { p.Spec.Template.ObjectMeta.Labels = map[string]string{"flow": f.name} }}
+	sick := f.pool("-sick", same...)
+	f.world.Nodes.Faults().Set(sick.Name, fakenode.Selector{NodePool: sick.Name}, fakenode.Fault{NeverJoin: true})
+	mend := func() { f.world.Nodes.Faults().Clear(sick.Name) }
+	f.Cleanup(mend)
+	both, alone := withNodeSelector("flow", f.name), withRequests("1500m", "2Gi")
+	f.deploy("first", 1, both, alone)
+	for range 2 {
+		claim := f.claim("is launched", func(c *karpv1.NodeClaim) bool { return hasCondition(karpv1.ConditionLaunched)(c) && !isDeleting(c) })
+		f.backdateCondition(claim, karpv1.ConditionRegistered, 16*time.Minute)
+		f.waitUntilGone(claim)
+	}
+	f.waitForCondition(sick, karpv1.ConditionNodeRegistrationHealthy, metav1.ConditionFalse, "")
+	f.event("Pod", "first", "FailedScheduling", "its last nodes did not register")
+	for _, pod := range f.pods("first") { // one pod gets two nodes in five minutes
+		f.remove(&pod)
+	}
+	healthy := f.pool("-healthy", same...)
+	f.waitForRunningPods("first", 1)
+	f.deploy("insists", 1, withNodeSelector(karpv1.LabelNodePool, sick.Name), alone)
+	f.waitUntil(soon, "a claim of the sick pool, whose back-off is over", func() (bool, string) { return len(f.claims(sick.Name)) == 1, sayConditions(f.claims()) })
+	f.deploy("second", 1, both, alone)
+	f.waitForRunningPods("second", 1)
+	if ours, theirs := len(f.claims(healthy.Name)), len(f.claims(sick.Name)); ours != 2 || theirs != 1 {
+		t.Errorf("%d claims of the healthy pool and %d of the sick one, want 2 and 1", ours, theirs)
+	}
+	mend()
+	f.waitForRunningPods("insists", 1)
+	f.patchPool(sick, withBudget("1")) // any change: what was before it says nothing about the pool as it is now
+	f.waitUntil(soon, "the pool is not unhealthy any more", func() (bool, string) {
+		if err := f.kube.Get(t.Context(), keyOf(sick), sick); err != nil {
+			return false, err.Error()
+		}
+		now := condition.Find(sick.Status.Conditions, karpv1.ConditionNodeRegistrationHealthy)
+		return now != nil && now.Status != metav1.ConditionFalse, fmt.Sprint(now)
+	})
+	f.deploy("third", 1, both, alone)
+	f.waitForRunningPods("third", 1)
+	if n := len(f.claims(sick.Name)); n != 2 {
+		t.Errorf("%d claims of the pool that was mended, want 2: it comes first again", n)
+	}
 }
 
 // 18, FM B09, LC-11, LC-12: a startup taint that stays keeps the node uninitialized, and the pods wait for it.
