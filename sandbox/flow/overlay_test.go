@@ -101,6 +101,35 @@ func TestOV_11_APriceOverlayDecidesWhatIsBought(t *testing.T) {
 	}
 }
 
+// OV-12, OV-14: 28 % off, as with a Savings Plan, make the dearer of two types the cheaper one, which is launched. An overlay of a higher weight says
+// otherwise and counts alone: the next node is of the other type. Without it the first one counts again.
+func TestOV_14_TheHeavierOverlayDecides(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t, disturbsNone)
+	const types = `requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [m5.large]}]`
+	light := f.createOverlay("-light", `spec: {priceAdjustment: "-28%", weight: 1, `+types+`}`)
+	f.waitForOverlayCondition(light, metav1.ConditionTrue, karpv1.ConditionValidationSucceeded)
+	f.pool("", onlyTypes("m5.large", "c5.large")) // 0.096 and 0.085 $ an hour
+	d := f.deploy("inflate", 0, onePerNode("inflate"))
+	grow := func(n int32, want ...string) {
+		t.Helper()
+		f.scale(d, n)
+		f.waitForRunningPods("inflate", int(n))
+		if got := typesOf(f.ready(int(n))); !slices.Equal(got, want) {
+			t.Errorf("the nodes are %v, want %v", got, want)
+		}
+	}
+	grow(1, "m5.large")
+	heavy := f.createOverlay("-heavy", `spec: {priceAdjustment: "+1%", weight: 10, `+types+`}`)
+	f.waitForOverlayCondition(heavy, metav1.ConditionTrue, karpv1.ConditionValidationSucceeded)
+	grow(2, "c5.large", "m5.large")
+	f.waitForOverlayCondition(light, metav1.ConditionTrue, karpv1.ConditionValidationSucceeded) // weights differ: no conflict
+	f.remove(heavy)
+	next := f.createOverlay("-next", `spec: {requirements: []}`) // once it has a condition, the other one was seen to be gone
+	f.waitForOverlayCondition(next, metav1.ConditionTrue, karpv1.ConditionValidationSucceeded)
+	grow(3, "c5.large", "m5.large", "m5.large")
+}
+
 // OV-11, OV-22: spot prices of an overlay decide too. The launch gives EC2 the order of the overlaid prices, and may not take
 // what is cheaper without the overlay.
 func TestOV_22_SpotFollowsTheOrderOfPrices(t *testing.T) {
