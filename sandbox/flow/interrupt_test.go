@@ -3,6 +3,7 @@ package flow_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -281,4 +282,50 @@ func TestIR_05_SpotNodesOfADeployment(t *testing.T) {
 		}
 	}
 	t.Logf("spot pools: %v", on)
+}
+
+// IR-01, IR-03, IR-04: two pods that wait get one large spot node, which is a little cheaper than two small ones. EC2 recommends to leave it:
+// it stays, but the next two pods get two small nodes, because what was observed of the large type in its zone counts. When a small one
+// is interrupted its pod gets a node of the large type.
+func TestIR_01_WhatIsObservedChangesTheNextLaunch(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t, exclusive)
+	f.withFlags() // what a controller observed counts for hours
+	const large, small = "r5n.2xlarge", "r5b.xlarge"
+	first, next := f.name+"-first", f.name+"-next"
+	// With the fee for a node, 0.02 $, one large node counts 0.320 $ and two small ones 0.325 $. A recommendation counts 5 % of the
+	// price of the large one, at least 0.012 $.
+	for name, price := range map[string]string{large: "0.3", small: "0.1425"} {
+		o := f.createOverlay("-"+strings.ReplaceAll(name, ".", "-"), fmt.Sprintf(`spec: {price: %q, requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [%s]}]}`, price, name), first, next)
+		f.waitForOverlayCondition(o, metav1.ConditionTrue, karpv1.ConditionValidationSucceeded)
+	}
+	launch := func(name, pool string) []karpv1.NodeClaim { // for two pods that are planned together
+		t.Helper()
+		f.deploy(name, 2, withNodeSelector(karpv1.LabelNodePool, pool), withRequests("3", "4Gi"), stopsAfter(1))
+		f.waitForUnschedulable(2)
+		f.pool(strings.TrimPrefix(pool, f.name), onlyTypes(large, small), onlySpot, withRequirement(corev1.LabelTopologyZone, corev1.NodeSelectorOpIn, "eu-west-1a"))
+		f.waitForRunningPods(name, 2)
+		f.ready(len(f.claims()))
+		return f.claims(pool)
+	}
+	before := launch("first", first)
+	if got := typesOf(before); !slices.Equal(got, []string{large}) {
+		t.Fatalf("two pods run on %v, want one %s", got, large)
+	}
+	f.callControlAPI(http.MethodPost, "rebalance", fmt.Sprintf(`{"instance":%q}`, instanceOf(&before[0])))
+	f.event("NodeClaim", before[0].Name, "SpotRebalanceRecommendation", "")
+	after := launch("next", next)
+	if got := typesOf(after); !slices.Equal(got, []string{small, small}) {
+		t.Errorf("two pods run on %v, want two %s: to leave the %s in this zone was recommended", got, small, large)
+	}
+	if now := f.claims(first); len(now) != 1 || now[0].UID != before[0].UID || isDeleting(&now[0]) {
+		t.Errorf("the node did not stay: %s", sayConditions(now))
+	}
+	f.sendSpotNotice(&after[0], "5m")
+	f.waitUntilGone(&after[0])
+	f.waitForRunningPods("next", 2)
+	f.ready(3)
+	if got := typesOf(f.claims(next)); !slices.Equal(got, []string{small, large}) {
+		t.Errorf("after the interruption the nodes are %v, want a %s and a %s", got, small, large)
+	}
 }
