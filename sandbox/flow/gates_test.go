@@ -39,6 +39,7 @@ func TestGates(t *testing.T) {
 			"V15-47, V15-50: a sick node in a full reservation":      (*flow).aFullReservationIsRepaired,
 			"V15-49, V15-50: a sick node in a static pool":           (*flow).aStaticPoolAtItsLimitIsRepaired,
 			"V15-53, V15-54: scale-down empties the node to go next": (*flow).scaleDownEmptiesANode,
+			"FM-M12, V15-25: a zone fails":                           (*flow).aZoneFails,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -188,6 +189,41 @@ func (f *flow) aStaticPoolAtItsLimitIsRepaired() {
 	f.waitUntilTerminatedFirst(&old)
 	if got := f.startedCommands(); !slices.Equal(got, []string{"unhealthy terminate-first"}) {
 		f.Errorf("the commands were %v, want unhealthy terminate-first", got)
+	}
+}
+
+// aZoneFails: of six nodes the three in one zone are sick. None is repaired, which the pool, the nodes and the claims say, until one
+// of them is well again: two are a fifth of six, rounded up.
+func (f *flow) aZoneFails() {
+	pool := f.pool("", onlyTypes("m5.large"), withBudget("0"))
+	inside := f.deploy("inside", 3, withNodeSelector(karpv1.LabelNodePool, f.name, corev1.LabelTopologyZone, "eu-west-1a"), withRequests("1500m", "2Gi"))
+	f.deploy("outside", 3, withNodeSelector(karpv1.LabelNodePool, f.name, corev1.LabelTopologyZone, "eu-west-1b"), withRequests("1500m", "2Gi"))
+	f.waitForRunningPods(inside.Name, 3)
+	f.waitForRunningPods("outside", 3)
+	var sick []karpv1.NodeClaim
+	for _, c := range f.ready(6) {
+		if c.Labels[corev1.LabelTopologyZone] == "eu-west-1a" {
+			sick = append(sick, c)
+			f.setUnhealthyCondition(c.Status.NodeName, "KernelReady")
+		}
+	}
+	f.event("NodePool", pool.Name, "NodeRepairBlocked", "3 of 6 nodes of NodePool "+pool.Name+" are unhealthy and repair stops above 2")
+	f.patchPool(pool, func(p *karpv1.NodePool) { p.Spec.Disruption.Budgets = nil }, withBudget("100%")) // it kept the first two until all were sick
+	f.checkUndisturbed()
+	for _, c := range sick {
+		f.event("Node", c.Status.NodeName, "NodeRepairBlocked", "3 of 6")
+		f.event("NodeClaim", c.Name, "NodeRepairBlocked", "3 of 6")
+	}
+	f.removeNodeCondition(f.nodeOf(&sick[0]), "KernelReady")
+	for i := range sick[1:] {
+		f.waitUntilGone(&sick[1+i], later)
+	}
+	if list := f.ready(6); !slices.ContainsFunc(list, func(c karpv1.NodeClaim) bool { return c.UID == sick[0].UID }) {
+		f.Errorf("the node that is well again was repaired: %s", sayConditions(list))
+	}
+	f.waitForRunningPods(inside.Name, 3)
+	if got := f.startedCommands(); !slices.Equal(got, []string{"unhealthy replace", "unhealthy replace"}) {
+		f.Errorf("the commands were %v, want two replacements", got)
 	}
 }
 
