@@ -178,7 +178,7 @@ func TestDR_06_NoNodeForDevicesThatNoNodeHas(t *testing.T) {
 	f.scale(d, 0) // nothing is left to wait for
 }
 
-// DR-12, DR-09: a node whose pod uses one of four GPUs is replaced by one with a single GPU. The replacement is
+// DR-08, DR-11, DR-12: a node whose pod uses one of four GPUs is replaced by one with a single GPU. The replacement is
 // initialized once the driver has published it, and only then does the pod move.
 func TestDR_12_ConsolidationOfDevices(t *testing.T) {
 	t.Parallel()
