@@ -89,6 +89,35 @@ func has(t *testing.T, dir, text string) bool {
 	return false
 }
 
+// The table of switches names tests of sandbox/flow that exist, at least one for each side of a row.
+func TestSwitchesAreShownByFlows(t *testing.T) {
+	t.Parallel()
+	_, table, _ := strings.Cut(read(t, "docs/spec/features.md"), "## Switches\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	name, rows := regexp.MustCompile("`(Test[A-Za-z0-9_]+)`"), 0
+	for line := range strings.Lines(table) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 5 || strings.Contains(line, "---") || strings.HasPrefix(line, "| Feature ") {
+			continue
+		}
+		rows++
+		for _, cell := range cells[2:4] {
+			tests := name.FindAllStringSubmatch(cell, -1)
+			if len(tests) == 0 {
+				t.Errorf("no test shows that%s", cell)
+			}
+			for _, test := range tests {
+				if !has(t, "sandbox/flow", "func "+test[1]+"(") {
+					t.Errorf("sandbox/flow has no %s, which shows that%s", test[1], cell)
+				}
+			}
+		}
+	}
+	if rows < 7 {
+		t.Errorf("%d rows", rows)
+	}
+}
+
 // Links between files of the repository lead to a file, and to a heading of it.
 func TestLinksResolve(t *testing.T) {
 	t.Parallel()
