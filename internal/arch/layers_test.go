@@ -100,7 +100,7 @@ var layers = map[string]layer{
 		may:      join(values, words, api, view, []string{"k8s.io/client-go/tools/cache", "sigs.k8s.io/controller-runtime/pkg/cache", "sigs.k8s.io/controller-runtime/pkg/client"}),
 	},
 	"4 effects": {
-		packages: []string{"internal/execute", "internal/report", "internal/journal", "internal/metric", "internal/snapshot", "internal/inspect/api"},
+		packages: []string{"internal/execute", "internal/report", "internal/journal", "internal/metric", "internal/snapshot", "internal/inspect/api", "internal/replay"},
 		may:      []string{"any", "api/...", "internal/..."},
 		never:    join(sdk, shells, []string{"internal/aws/..."}),
 	},

@@ -81,7 +81,18 @@ func New(s Streams) *cobra.Command {
 		}
 		return usageError{err}
 	})
-	root.AddCommand(newController(s), newConvert(s), newCRDs(s), newExplain(s), newPlan(s), newSnapshot(s), newTop(s), newUninstall(s), newVersion(s))
+	root.AddCommand(
+		newCRDs(s),
+		newController(s),
+		newConvert(s),
+		newExplain(s),
+		newPlan(s),
+		newReplay(s),
+		newSnapshot(s),
+		newTop(s),
+		newUninstall(s),
+		newVersion(s),
+	)
 	return root
 }
 

@@ -14,13 +14,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	"github.com/dovetail-sh/dovetail/internal/snapshot"
 )
 
 type snapshotFlags struct {
 	live
 
-	output string
+	output   string
+	withPlan bool
 }
 
 func newSnapshot(s Streams) *cobra.Command {
@@ -33,8 +35,9 @@ func newSnapshot(s Streams) *cobra.Command {
 			"it: the same on every machine and at any later time. The cluster may be managed by Dovetail, Karpenter or Cluster\n" +
 			"Autoscaler. Nothing is written to the cluster or to AWS.\n\n" +
 			"The file has no environment variables, images, Secrets or ConfigMaps.",
-		Example: "  # the cluster of the current context\n  dovetail snapshot -o cluster.json.gz",
-		Args:    noArgs,
+		Example: "  # the cluster of the current context\n  dovetail snapshot -o cluster.json.gz\n\n" +
+			"  # a record, to judge the next version by\n  dovetail snapshot --with-plan -o records/$(date +%F).json.gz",
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(contextOf(cmd.Context()), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
@@ -43,6 +46,7 @@ func newSnapshot(s Streams) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&f.output, "output", "o", "-", "file to write, compressed if its name ends in .gz; - is standard output")
+	flags.BoolVar(&f.withPlan, "with-plan", false, "also record what this version would do, which dovetail replay compares with what another version would do")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; if empty, KUBECONFIG, then ~/.kube/config")
 	flags.StringVar(&f.context, "context", "", "context of the kubeconfig; if empty, the current one")
 	return cmd
@@ -59,6 +63,11 @@ func runSnapshot(ctx context.Context, f *snapshotFlags, s Streams) error {
 	}
 	for _, m := range file.Missing {
 		_, _ = fmt.Fprintln(s.Err, "dovetail: note:", m)
+	}
+	if f.withPlan {
+		if err := file.Record(awsv1.Vocabulary(), toolName(), func() bool { return ctx.Err() != nil }); err != nil {
+			return fmt.Errorf("plan: %w", err)
+		}
 	}
 	if f.output == "-" {
 		return file.Encode(s.Out)

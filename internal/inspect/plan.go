@@ -236,7 +236,7 @@ func (s *simulation) addNotes() {
 		slices.Sort(s.ended)
 		note(count(len(s.ended), "evicted pod ends", "evicted pods end") + ", since no controller makes them again: " + someOf(s.ended))
 	}
-	if slices.ContainsFunc(slices.Collect(maps.Values(s.pods)), func(p *cluster.Pod) bool { return p.Virtual }) {
+	if slices.ContainsFunc(s.view.PodsToPlace, func(p cluster.Pod) bool { return p.Virtual }) {
 		note("launches include room that CapacityBuffers keep")
 	}
 	if len(s.rejected) > 0 {

@@ -22,14 +22,8 @@ func Decode(r io.Reader) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
-		unpacked, err := gzip.NewReader(bytes.NewReader(data))
-		if err != nil {
-			return nil, fmt.Errorf("decompress: %w", err)
-		}
-		if data, err = io.ReadAll(unpacked); err != nil {
-			return nil, fmt.Errorf("decompress: %w", err)
-		}
+	if data, err = Decompress(data); err != nil {
+		return nil, err
 	}
 	var f File
 	decoder := json.NewDecoder(bytes.NewReader(data))
@@ -55,4 +49,20 @@ func Is(data []byte) bool {
 		Format string `json:"format"`
 	}
 	return json.Unmarshal(data, &f) == nil && strings.HasPrefix(f.Format, "dovetail.sh/snapshot/")
+}
+
+// Decompress returns what gzip has compressed, and other data as it is.
+func Decompress(data []byte) ([]byte, error) {
+	if !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
+		return data, nil
+	}
+	unpacked, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("decompress: %w", err)
+	}
+	out, err := io.ReadAll(unpacked)
+	if err != nil {
+		return nil, fmt.Errorf("decompress: %w", err)
+	}
+	return out, nil
 }

@@ -14,6 +14,7 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/api/v1alpha1"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/inspect"
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
@@ -32,6 +33,13 @@ type File struct {
 	Catalogues []Catalogue `json:"catalogues"`
 	Objects    Objects     `json:"objects"`
 	Missing    []Missing   `json:"missing,omitempty"`
+	Decided    *Decided    `json:"decided,omitempty"` // what was decided for it: then it is a record, which internal/replay decides again
+}
+
+// Decided is a decision with who made it.
+type Decided struct {
+	Tool    string          `json:"tool"`
+	Changes inspect.Changes `json:"changes"`
 }
 
 // Settings are those that decisions depend on.

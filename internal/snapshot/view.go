@@ -50,6 +50,16 @@ func (f *File) Cluster(words reqs.Vocabulary) (*inspect.Cluster, error) {
 	return c, nil
 }
 
+// Record decides what would be done to the cluster, and keeps it in the File with the name of who decided.
+func (f *File) Record(words reqs.Vocabulary, tool string, stop func() bool) error {
+	c, err := f.Cluster(words)
+	if err != nil {
+		return err
+	}
+	f.Decided = &Decided{Tool: tool, Changes: inspect.PlanWithin(c, stop)}
+	return nil
+}
+
 // applyOverlays changes the instance types as the NodeOverlays say.
 func (f *File) applyOverlays(s *store.Store, types map[string][]catalog.InstanceType, words reqs.Vocabulary) {
 	if len(f.Objects.NodeOverlays) == 0 {
