@@ -3,6 +3,7 @@ package snapshottest
 import (
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,6 +28,9 @@ type Options struct {
 	Pods    int // on each node; 0: 2
 	Pending int // pods that fit a new node
 	Huge    int // pending pods that fit no instance type
+
+	Shapes   int // different sizes of pods, in turn; 0: all are equal
+	Families int // times that there is each instance type, each time under another name and at another price; 0: 1
 }
 
 // Now is when the File is taken.
@@ -42,7 +46,7 @@ func New(o Options) *snapshot.File {
 			Policy:  solve.Policy{NodeFee: 0.02, Workers: 1},
 			Tuning:  disrupt.Tuning{Horizon: time.Hour, MinSaving: 0.1},
 		},
-		Catalogues: []snapshot.Catalogue{{NodePools: []string{PoolName}, InstanceTypes: InstanceTypes()}},
+		Catalogues: []snapshot.Catalogue{{NodePools: []string{PoolName}, InstanceTypes: families(max(1, o.Families))}},
 	}
 	f.Objects.Namespaces = []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "default"}}}
 	f.Objects.NodePools = []karpv1.NodePool{*Pool(PoolName)}
@@ -58,7 +62,7 @@ func New(o Options) *snapshot.File {
 		claim, node := Node(fmt.Sprintf("node-%04d", i), "m5.xlarge", []string{"us-east-1a", "us-east-1b", "us-east-1c"}[i%3], market)
 		f.Objects.NodeClaims, f.Objects.Nodes = append(f.Objects.NodeClaims, *claim), append(f.Objects.Nodes, *node)
 		for j := range pods {
-			f.Objects.Pods = append(f.Objects.Pods, *Pod(fmt.Sprintf("web-%04d-%d", i, j), node.Name, fmt.Sprintf("%dm", 1800/pods), "1Gi"))
+			f.Objects.Pods = append(f.Objects.Pods, *Pod(fmt.Sprintf("web-%04d-%d", i, j), node.Name, fmt.Sprintf("%dm", 1800/pods-(i*pods+j)%max(1, o.Shapes)), "1Gi"))
 		}
 	}
 	for i := range o.Pending {
@@ -104,6 +108,26 @@ func InstanceTypes() []snapshot.InstanceType {
 				snapshot.Offering{Zone: zone, CapacityType: karpv1.CapacityTypeSpot, Price: t.price * 0.4, Available: true})
 		}
 		out = append(out, it)
+	}
+	return out
+}
+
+// families are the instance types several times, the first time as they are.
+func families(times int) []snapshot.InstanceType {
+	var out []snapshot.InstanceType
+	for n := range times {
+		for _, t := range InstanceTypes() {
+			if n > 0 {
+				family, size, _ := strings.Cut(t.Name, ".")
+				family += fmt.Sprintf("x%d", n)
+				t.Name = family + "." + size
+				t.Labels[corev1.LabelInstanceTypeStable], t.Labels[awsv1.LabelInstanceFamily] = []string{t.Name}, []string{family}
+				for i := range t.Offerings {
+					t.Offerings[i].Price *= 1 + float64(n)/100
+				}
+			}
+			out = append(out, t)
+		}
 	}
 	return out
 }
