@@ -22,6 +22,7 @@ const (
 
 // Streams are what a call reads and writes beside files: the standard streams and the environment.
 type Streams struct {
+	Name      string // path that the binary was called by; empty: dovetail
 	In        io.Reader
 	Out       io.Writer
 	Err       io.Writer
@@ -36,12 +37,14 @@ func usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 // Run executes one call and returns its exit code.
 func Run(args []string, s Streams) int {
 	root := New(s)
+	addCompletion(root, s)
+	callAsPlugin(root, s.Name)
 	root.SetArgs(args)
 	called, err := root.ExecuteC()
 	if err == nil {
 		return exitOK
 	}
-	_, _ = fmt.Fprintln(s.Err, "dovetail:", err)
+	_, _ = fmt.Fprintf(s.Err, "%s: %v\n", root.DisplayName(), err)
 	if _, wrongCall := errors.AsType[usageError](err); wrongCall || isUnknownCommand(err) {
 		_, _ = fmt.Fprintf(s.Err, "Run '%s --help' for usage.\n", called.CommandPath())
 		return exitUsage

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 
@@ -150,17 +149,13 @@ func (f *explainFlags) complete(ctx context.Context, s Streams, args []string, t
 	return names, none
 }
 
-// names are those of all objects of a kind.
+// names are those of all objects of a kind. Of a source that cannot name its pods, those that are pending are proposed.
 func (f *explainFlags) names(ctx context.Context, s Streams, kind inspect.Kind) ([]string, error) {
 	service, err := f.source.open(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	lister, can := service.(inspect.Lister)
-	if !can {
-		return nil, errors.ErrUnsupported
-	}
-	all, err := lister.Subjects(ctx)
+	all, err := subjects(ctx, service)
 	if err != nil {
 		return nil, err
 	}
@@ -175,4 +170,15 @@ func (f *explainFlags) names(ctx context.Context, s Streams, kind inspect.Kind) 
 		}
 	}
 	return names, nil
+}
+
+func subjects(ctx context.Context, service inspect.Service) ([]inspect.Subject, error) {
+	if lister, can := service.(inspect.Lister); can {
+		return lister.Subjects(ctx)
+	}
+	fleet, err := service.Fleet(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return fleet.Subjects(), nil
 }

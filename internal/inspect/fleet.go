@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/cluster"
@@ -154,6 +155,30 @@ func limitsOf(p *cluster.Pool) []Limit {
 	}
 	if p.NodeLimit != nil {
 		out = append(out, Limit{Resource: "nodes", Remaining: *p.NodeLimit})
+	}
+	return out
+}
+
+// Subjects lists what can be explained of a Fleet: of pods, it has those that are pending.
+func (f *Fleet) Subjects() []Subject {
+	var out []Subject
+	for i := range f.Pending {
+		namespace, name, _ := strings.Cut(f.Pending[i].Pod, "/")
+		out = append(out, Subject{Kind: KindPod, Namespace: namespace, Name: name})
+	}
+	for i := range f.Nodes {
+		n := &f.Nodes[i]
+		if n.State != Launching {
+			out = append(out, Subject{Kind: KindNode, Name: n.Name})
+		}
+		if n.Claim != "" {
+			out = append(out, Subject{Kind: KindNodeClaim, Name: n.Claim})
+		}
+	}
+	for i := range f.Pools {
+		if name := f.Pools[i].Name; name != "" {
+			out = append(out, Subject{Kind: KindNodePool, Name: name})
+		}
 	}
 	return out
 }
