@@ -9,7 +9,7 @@ import (
 )
 
 // EX-10: an answer about 1,000 nodes and 10,000 pods takes less than a second.
-func BenchmarkExplain(b *testing.B) {
+func BenchmarkEX_10_Explain(b *testing.B) {
 	c, err := snapshottest.New(snapshottest.Options{Nodes: 1000, Pods: 10, Pending: 100, Huge: 10, Shapes: 50, Families: 100}).Cluster(awsv1.Vocabulary())
 	if err != nil {
 		b.Fatal(err)
