@@ -39,5 +39,5 @@ func (c *cleaner) clean(ctx context.Context, object client.Object) error {
 	if !ours {
 		return fmt.Errorf("%T is no node class of AWS", object)
 	}
-	return errors.Join(c.profiles.Remove(ctx, class), launch.ForgetTemplates(ctx, c.clients.ec2, c.cluster, class))
+	return errors.Join(c.profiles.Remove(ctx, class), launch.DeleteTemplates(ctx, c.clients.ec2, c.cluster, class))
 }

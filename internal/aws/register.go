@@ -73,7 +73,7 @@ func (c *Cloud) addClasses(mgr ctrl.Manager) error {
 		Settings: nodeclass.Settings{
 			ReservedCapacity: c.o.Config.Gates.ReservedCapacity, NodeClassCEL: c.o.Config.AWS.Gates.NodeClassCEL, DryRunDisabled: c.o.Config.AWS.DryRunDisabled,
 		},
-		Machines: c.machines, Forget: c.discoverer.Forget,
+		Machines: c.machines, DropClass: c.discoverer.DropClass,
 	}
 	if err := classes.Register(mgr); err != nil {
 		return err

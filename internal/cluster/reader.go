@@ -18,8 +18,6 @@ type ReaderOptions struct {
 	DefaultSpread       []corev1.TopologySpreadConstraint // for pods without a constraint of their own (SC-37)
 	SelectorOf          func(*corev1.Pod) Selector        // selector of a default constraint; one that matches nothing or everything gives the pod none
 	DeletionCostManaged bool                              // gate PodDeletionCostManagement: pod-deletion-cost is ours, not the user's (V15-52)
-	UnsupportedDrivers  map[string]bool                   // provisioners no node supports (3.4 f)
-	UnsupportedTopology map[string]bool                   // keys of allowedTopologies no node supports (3.4 f)
 	Devices             bool                              // pods with ResourceClaims are planned for (DR-01)
 	Extended            map[corev1.ResourceName]string    // DeviceClasses that stand for extended resources (DR-15)
 }

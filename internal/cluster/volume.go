@@ -163,12 +163,12 @@ func (b *builder) checkClaim(c *claimFacts) {
 }
 
 func (b *builder) checkClass(at, name string, class *storagev1.StorageClass) {
-	if b.opts.UnsupportedDrivers[class.Provisioner] {
+	if b.words.UnsupportedDrivers[class.Provisioner] {
 		b.refuse(reason.VolumeUnsupported, at, name, "driver "+class.Provisioner)
 	}
 	for _, term := range class.AllowedTopologies {
 		for _, e := range term.MatchLabelExpressions {
-			if b.opts.UnsupportedTopology[e.Key] {
+			if b.words.UnsupportedTopology[e.Key] {
 				b.refuse(reason.VolumeUnsupported, at, name, "topology key "+e.Key)
 			}
 		}

@@ -6,7 +6,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
 
 // volumeObjects are claims, volumes and classes by name, all claims in namespace ns.
@@ -139,7 +141,7 @@ func TestVolumes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newReader(cluster.ReaderOptions{UnsupportedDrivers: map[string]bool{"odd": true}, UnsupportedTopology: map[string]bool{"rack": true}})
+			r := cluster.NewReader(words().With(reqs.Vocabulary{UnsupportedDrivers: map[string]bool{"odd": true}, UnsupportedTopology: map[string]bool{"rack": true}}), cluster.ReaderOptions{})
 			p := podYAML(t, "{volumes: "+tc.volumes+"}")
 			vols := volumeObjects(t, tc.claims, tc.bound, tc.classes)
 			s := r.Pod(p, vols).Shape
@@ -154,4 +156,14 @@ func TestVolumes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// FM I03, 3.4 f: volumes of EKS Auto Mode cannot be attached to nodes that are launched here.
+func TestFM_I03_VolumesOfEKSAutoMode(t *testing.T) {
+	t.Parallel()
+	r := cluster.NewReader(awsv1.Vocabulary(), cluster.ReaderOptions{})
+	p := podYAML(t, "{volumes: [{name: v, persistentVolumeClaim: {claimName: a}}]}")
+	vols := volumeObjects(t, map[string]string{"a": `{spec: {storageClassName: c}}`}, nil,
+		map[string]string{"c": `{provisioner: ebs.csi.eks.amazonaws.com, volumeBindingMode: WaitForFirstConsumer}`})
+	diff(t, "Invalid", codes(r.Pod(p, vols).Shape), []string{"VolumeUnsupported spec.volumes"})
 }

@@ -52,9 +52,9 @@ type Drivers struct {
 
 // Step is what to do. Performing it again changes nothing.
 type Step struct {
-	Launch    bool // call the cloud, then decide again with its response; nothing else is set
-	CallGates bool // call the gates, then decide again; nothing else is set
-	Again     bool // decide again once the rest is written
+	Launch      bool // call the cloud, then decide again with its response; nothing else is set
+	CallGates   bool // call the gates, then decide again; nothing else is set
+	DecideAgain bool // once the rest is written
 
 	Claim  *karpv1.NodeClaim // metadata and status as wanted; written after the node, metadata first
 	Node   *corev1.Node      // as wanted; nil: nothing to write
@@ -109,7 +109,7 @@ func Next(f Facts) Step {
 	if !slices.Contains(m.claim.Finalizers, karpv1.FinalizerTermination) { // LC-01
 		claim := f.Claim.DeepCopy()
 		claim.Finalizers = append(claim.Finalizers, karpv1.FinalizerTermination)
-		return Step{Claim: claim, Again: true}
+		return Step{Claim: claim, DecideAgain: true}
 	}
 	if f.Launching && f.Claim.Status.ProviderID == "" {
 		return Step{Claim: f.Claim} // the launch wakes the claim when there is a result

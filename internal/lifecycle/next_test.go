@@ -99,7 +99,7 @@ func TestFinalizerComesFirst(t *testing.T) {
 	c := fresh()
 	c.Finalizers = []string{"other"}
 	step := lifecycle.Next(lifecycle.Facts{Claim: c, Now: created})
-	if step.Launch || !step.Again || !slices.Equal(step.Claim.Finalizers, []string{"other", karpv1.FinalizerTermination}) {
+	if step.Launch || !step.DecideAgain || !slices.Equal(step.Claim.Finalizers, []string{"other", karpv1.FinalizerTermination}) {
 		t.Errorf("LC-01: step %+v, want the finalizer alone", step)
 	}
 	step = lifecycle.Next(lifecycle.Facts{Claim: fresh(), Now: created})

@@ -17,6 +17,10 @@ type Vocabulary struct {
 	RestrictedDomains []string                     // these domains and their sub-domains belong to the controller
 	RestrictedKeys    map[string]bool
 	ClosedValues      map[string][]string // keys whose values are all known
+
+	// What only other nodes of the cloud have: no volume that needs it can be attached to a node that is launched.
+	UnsupportedDrivers  map[string]bool // CSI drivers
+	UnsupportedTopology map[string]bool // keys of allowedTopologies
 }
 
 // CoreVocabulary returns the labels of the core, without any that a cloud adds.
@@ -67,6 +71,9 @@ func (v Vocabulary) With(other Vocabulary) Vocabulary {
 		RestrictedDomains: distinct(slices.Concat(v.RestrictedDomains, other.RestrictedDomains)),
 		RestrictedKeys:    merged(v.RestrictedKeys, other.RestrictedKeys),
 		ClosedValues:      merged(v.ClosedValues, other.ClosedValues),
+
+		UnsupportedDrivers:  merged(v.UnsupportedDrivers, other.UnsupportedDrivers),
+		UnsupportedTopology: merged(v.UnsupportedTopology, other.UnsupportedTopology),
 	}
 }
 

@@ -178,7 +178,7 @@ func (p *process) advanceClaim(claim *karpv1.NodeClaim) {
 		}
 		return
 	}
-	if step.Again {
+	if step.DecideAgain {
 		p.lookAt(claim.Name, 0)
 	} else if step.After > 0 {
 		p.lookAt(claim.Name, step.After)

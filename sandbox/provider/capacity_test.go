@@ -298,7 +298,7 @@ func TestLaunchTemplatesComeAndGo(t *testing.T) {
 	}
 	// And a launch afterwards makes it anew.
 	s.mustLaunchClaim(claim("three", n))
-	if err := s.Forget(t.Context(), s.class); err != nil {
+	if err := s.DeleteTemplates(t.Context(), s.class); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(others, s.templateNames()); diff != "" {

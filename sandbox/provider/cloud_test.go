@@ -65,7 +65,7 @@ func newEstate(t *testing.T, changes ...func(*awsv1.EC2NodeClass)) *classEnv {
 	e := &classEnv{launchEnv: l.newLaunchEnv(), kube: l.newClient(l.newClass(changes...))}
 	e.classes = &nodeclass.Classes{
 		Client: e.kube, Resolve: e.discover, Profiles: l.newProfiles(), Launch: e.Launcher, Cluster: e.facts, Events: e, Now: l.currentTime,
-		Settings: nodeclass.Settings{ReservedCapacity: true}, Forget: e.discover.Forget,
+		Settings: nodeclass.Settings{ReservedCapacity: true}, DropClass: e.discover.DropClass,
 	}
 	e.hashes = &nodeclass.Hashes{Client: e.kube, Cluster: e.facts}
 	return e

@@ -90,5 +90,8 @@ func Vocabulary() reqs.Vocabulary {
 			corev1.LabelArchStable: {"amd64", "arm64"},
 			corev1.LabelOSStable:   {"linux", "windows"},
 		},
+		// Storage classes of EKS Auto Mode, whose driver runs on its own nodes alone.
+		UnsupportedDrivers:  map[string]bool{"ebs.csi.eks.amazonaws.com": true},
+		UnsupportedTopology: map[string]bool{"eks.amazonaws.com/compute-type": true},
 	})
 }

@@ -38,7 +38,6 @@ type SSM interface {
 // Lifetimes of cached responses (AWS provider 10).
 const (
 	defaultLifetime   = time.Minute
-	countLifetime     = 5 * time.Minute // of free addresses, and that much longer than the refresh interval less a minute
 	aliasLifetime     = 24 * time.Hour
 	parameterLifetime = 5 * time.Minute // of parameters that users name
 	lastGoodLifetime  = 24 * time.Hour  // of a placement group while EC2 cannot be called
@@ -73,7 +72,6 @@ type Discoverer struct {
 	placement    *responseCache[string, *PlacementGroup]
 	lastGood     *responseCache[string, PlacementGroup]
 	parameters   *responseCache[string, parameter]
-	counts       *responseCache[string, count]
 
 	mu     sync.Mutex
 	logged map[loggedResponse]string
@@ -124,14 +122,13 @@ func New(o Options) *Discoverer {
 		placement:    newResponseCache[string, *PlacementGroup](defaultLifetime, o.Now),
 		lastGood:     newResponseCache[string, PlacementGroup](lastGoodLifetime, o.Now),
 		parameters:   newResponseCache[string, parameter](aliasLifetime, o.Now),
-		counts:       newResponseCache[string, count](max(countLifetime, subnetsFor+countLifetime-defaultLifetime), o.Now),
 		logged:       map[loggedResponse]string{},
 		used:         map[loggedResponse]use{},
 	}
 }
 
-// Forget drops everything about a deleted class, and the responses that no other class uses.
-func (d *Discoverer) Forget(uid types.UID) {
+// DropClass drops everything about a deleted class, and the responses that no other class uses.
+func (d *Discoverer) DropClass(uid types.UID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	maps.DeleteFunc(d.logged, func(n loggedResponse, _ string) bool { return n.uid == uid })

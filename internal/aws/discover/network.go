@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
@@ -21,12 +20,6 @@ const pageSize = 500
 type Subnet struct {
 	ID, Zone, ZoneID string
 	Free             int
-}
-
-// count is how many addresses a subnet had left when it was last described.
-type count struct {
-	free int
-	at   time.Time
 }
 
 // Subnets returns what the subnet terms of a class select: the subnet with most free addresses
@@ -46,7 +39,7 @@ func (d *Discoverer) Subnets(ctx context.Context, class *awsv1.EC2NodeClass) ([]
 }
 
 func (d *Discoverer) describeSubnets(ctx context.Context, terms []awsv1.SubnetSelectorTerm) ([]Subnet, error) {
-	byID, at := map[string]Subnet{}, d.o.Now()
+	byID := map[string]Subnet{}
 	for _, filters := range subnetQueries(terms) {
 		input := &ec2.DescribeSubnetsInput{Filters: filters, MaxResults: new(int32(pageSize))}
 		for {
@@ -65,17 +58,7 @@ func (d *Discoverer) describeSubnets(ctx context.Context, terms []awsv1.SubnetSe
 	list := slices.SortedFunc(maps.Values(byID), func(a, b Subnet) int {
 		return cmp.Or(cmp.Compare(b.Free, a.Free), cmp.Compare(a.ID, b.ID))
 	})
-	for _, s := range list {
-		d.counts.store(s.ID, count{free: s.Free, at: at})
-	}
 	return list, nil
-}
-
-// FreeAddresses is how many free addresses a subnet had when it was last described, and when that was. Launches since
-// then are not counted. It reads the cache only; entries expire after some minutes.
-func (d *Discoverer) FreeAddresses(subnet string) (free int, described time.Time, known bool) {
-	c, known := d.counts.load(subnet)
-	return c.free, c.at, known
 }
 
 // SecurityGroups returns what the security-group terms of a class select, by id. For a class that

@@ -65,8 +65,7 @@ func TestSubnetsAreOrderedAndDistinct(t *testing.T) {
 		}
 		return &ec2.DescribeSubnetsOutput{Subnets: []ec2types.Subnet{subnet("subnet-c", 20), subnet("subnet-b", 10)}}
 	}}
-	c := newClock()
-	d := discoverer(f, c)
+	d := discoverer(f, newClock())
 	got, err := d.Subnets(quiet(t), class(awsv1.EC2NodeClassSpec{SubnetSelectorTerms: []awsv1.SubnetSelectorTerm{{Tags: awsv1.Tags{"a": "1"}}}}))
 	if err != nil {
 		t.Fatal(err)
@@ -78,13 +77,6 @@ func TestSubnetsAreOrderedAndDistinct(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("subnets (-want +got):\n%s", diff)
-	}
-	if free, at, known := d.FreeAddresses("subnet-c"); free != 20 || !known || !at.Equal(c.now) {
-		t.Errorf("free addresses %d, %v, %v", free, at, known)
-	}
-	c.pass(5 * time.Minute)
-	if _, _, known := d.FreeAddresses("subnet-c"); known {
-		t.Error("free addresses are kept longer than five minutes")
 	}
 }
 
@@ -115,7 +107,7 @@ func TestSubnetsAreKeptForAWhile(t *testing.T) {
 	}
 	f.err = nil
 	ask(4)
-	d.Forget(nodes.UID)
+	d.DropClass(nodes.UID)
 	ask(5)
 }
 

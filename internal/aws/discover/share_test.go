@@ -103,9 +103,9 @@ func TestEqualTermsAreRequestedOnce(t *testing.T) {
 			c.pass(time.Minute)
 			ask(two, tc.ask, 4)
 			ask(one, tc.ask, 4)
-			d.Forget(one.UID)
+			d.DropClass(one.UID)
 			ask(two, tc.ask, 4)
-			d.Forget(two.UID)
+			d.DropClass(two.UID)
 			ask(two, tc.ask, 6)
 			edited := two.DeepCopy()
 			edited.Generation++

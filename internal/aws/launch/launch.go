@@ -160,8 +160,8 @@ func (l *Launcher) Launch(ctx context.Context, r Request) (Result, error) {
 // Load adopts the launch templates of an earlier leader, so that unused ones are deleted.
 func (l *Launcher) Load(ctx context.Context) error { return l.templates.loadExisting(ctx) }
 
-// Forget deletes the launch templates of a class.
-func (l *Launcher) Forget(ctx context.Context, class *awsv1.EC2NodeClass) error {
+// DeleteTemplates deletes the launch templates of a class.
+func (l *Launcher) DeleteTemplates(ctx context.Context, class *awsv1.EC2NodeClass) error {
 	l.o.Metrics.UserDataBytes.DeleteLabelValues(class.Name)
 	return l.templates.deleteOfClass(ctx, class)
 }

@@ -113,8 +113,8 @@ func (t *templates) loadExisting(ctx context.Context) error {
 	})
 }
 
-// ForgetTemplates deletes the launch templates of a class, for programs that launch nothing.
-func ForgetTemplates(ctx context.Context, api EC2, cluster string, class *awsv1.EC2NodeClass) error {
+// DeleteTemplates deletes the launch templates of a class, for programs that launch nothing.
+func DeleteTemplates(ctx context.Context, api EC2, cluster string, class *awsv1.EC2NodeClass) error {
 	return (&templates{ec2: api, cluster: func() string { return cluster }}).deleteOfClass(ctx, class)
 }
 

@@ -91,13 +91,13 @@ func TestTemplatesExpireInOrder(t *testing.T) {
 	})
 }
 
-func TestForgetDeletesTheTemplatesOfAClass(t *testing.T) {
+func TestTemplatesOfAClassAreDeleted(t *testing.T) {
 	t.Parallel()
 	inBubble(t, twoZones(), func(l *fixture) {
 		t := l.t
 		l.must(l.request(nodeClaim("x")))
 		l.templates["other"] = map[string]string{tagClusterName: "demo", awsv1.LabelNodeClass: "another"}
-		if err := l.Forget(t.Context(), nodeClass()); err != nil {
+		if err := l.DeleteTemplates(t.Context(), nodeClass()); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff([]string{"other"}, slices.Collect(maps.Keys(l.templates))); diff != "" {

@@ -52,7 +52,7 @@ type profiles interface {
 // launcher tries launches without doing them and deletes the launch templates of a class.
 type launcher interface {
 	Validate(ctx context.Context, class *awsv1.EC2NodeClass) (reason, message string, retry bool, err error)
-	Forget(ctx context.Context, class *awsv1.EC2NodeClass) error
+	DeleteTemplates(ctx context.Context, class *awsv1.EC2NodeClass) error
 }
 
 // cluster is what is known about the cluster; *eks.Cluster is one.
@@ -82,8 +82,8 @@ type Classes struct {
 	// Machines are the instance types that expressions in a kubelet document are tried on; an error
 	// while they are not loaded.
 	Machines func(class *awsv1.EC2NodeClass) ([]kubelet.Machine, error)
-	// Forget drops what is cached about a class that is gone; *discover.Discoverer has it.
-	Forget func(uid types.UID)
+	// DropClass drops what is cached about a class that is gone; *discover.Discoverer has it.
+	DropClass func(uid types.UID)
 
 	verdicts verdicts
 }
@@ -228,7 +228,7 @@ func (r *Classes) perform(ctx context.Context, class *awsv1.EC2NodeClass, step S
 
 // cleanUpDeleted deletes what was made for a class and removes its finalizer. Events say what the deletion waits for.
 func (r *Classes) cleanUpDeleted(ctx context.Context, class *awsv1.EC2NodeClass) error {
-	if err := errors.Join(r.Profiles.Remove(ctx, class), r.Launch.Forget(ctx, class)); err != nil {
+	if err := errors.Join(r.Profiles.Remove(ctx, class), r.Launch.DeleteTemplates(ctx, class)); err != nil {
 		r.Events.Emit(class, event.Event{Reason: event.CleanupFailed, Text: "the class is deleted once what was made for it is: " + stableError(err)})
 		return fmt.Errorf("clean up after EC2NodeClass %s: %w", class.Name, err)
 	}
@@ -238,7 +238,7 @@ func (r *Classes) cleanUpDeleted(ctx context.Context, class *awsv1.EC2NodeClass)
 		return err
 	}
 	r.verdicts.dropVerdict(class.Name)
-	r.Forget(class.UID)
+	r.DropClass(class.UID)
 	log.FromContext(ctx).Info("deleted EC2NodeClass")
 	return nil
 }

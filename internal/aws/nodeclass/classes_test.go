@@ -79,7 +79,7 @@ func (a *around) Validate(context.Context, *awsv1.EC2NodeClass) (reason, message
 	return a.verdict.Reason, a.verdict.Message, a.verdict.Retry, a.verdict.Err
 }
 
-func (a *around) Forget(_ context.Context, class *awsv1.EC2NodeClass) error {
+func (a *around) DeleteTemplates(_ context.Context, class *awsv1.EC2NodeClass) error {
 	a.gone = append(a.gone, "templates of "+class.Name)
 	return nil
 }
@@ -118,8 +118,8 @@ func newReconciler(t *testing.T, objects ...client.Object) (*nodeclass.Classes, 
 	a := &around{now: start.Time, minor: 34}
 	return &nodeclass.Classes{
 		Client: kube, Resolve: a, Profiles: a, Launch: a, Cluster: a, Events: a, Now: func() time.Time { return a.now },
-		Machines: func(*awsv1.EC2NodeClass) ([]kubelet.Machine, error) { return nil, nil },
-		Forget:   func(uid types.UID) { a.gone = append(a.gone, "memory of "+string(uid)) },
+		Machines:  func(*awsv1.EC2NodeClass) ([]kubelet.Machine, error) { return nil, nil },
+		DropClass: func(uid types.UID) { a.gone = append(a.gone, "memory of "+string(uid)) },
 	}, a, kube
 }
 

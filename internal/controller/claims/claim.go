@@ -176,7 +176,7 @@ func (r *Claims) advance(ctx context.Context, stored, claim *karpv1.NodeClaim) (
 		if stored, err = r.perform(ctx, stored, facts, step); err != nil {
 			return 0, err
 		}
-		if !step.Again {
+		if !step.DecideAgain {
 			return step.After, nil
 		}
 		if claim, err = effective(ctx, r.Client, stored, r.Strict); err != nil {

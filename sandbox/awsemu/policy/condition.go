@@ -121,15 +121,7 @@ func (c Conditions) Check() error {
 	return err
 }
 
-// Unmet names the first condition that a request does not meet. What is not known of the request holds or not, as told.
-func (c Conditions) Unmet(r *Request, unknownHolds bool) (text string, found bool) {
-	list, err := c.compileConditions()
-	if err != nil {
-		return err.Error(), true
-	}
-	return firstUnmet(list, r, unknownHolds)
-}
-
+// firstUnmet names the first condition that a request does not meet. What is not known of the request holds or not, as told.
 func firstUnmet(list []condition, r *Request, unknownHolds bool) (text string, found bool) {
 	for n := range list {
 		c := &list[n]
