@@ -54,6 +54,7 @@ additionalClusterRoleRules[0].resources[0]=widgets                         - wid
 optionalRights.nominatePods=true                                           resources: [pods/status]
 optionalRights.limitRanges=true                                            resources: [limitranges]
 optionalRights.foreignLeases=true                                          verbs: [list]
+inspect.subjects[0].name=sre                                               name: sre
 networkPolicy.enabled=true                                                 kind: NetworkPolicy
 networkPolicy.metricsFrom[0].podSelector.matchLabels.app=prometheus        app: prometheus
 networkPolicy.egress[0].ports[0].port=6443                                 - port: 6443

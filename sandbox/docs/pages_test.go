@@ -29,8 +29,10 @@ func list() []page {
 			replace: []string{"make build\n", "", "/tmp/strict.yaml", "strict.yaml"},
 			before:  "mkdir manifests && cp examples/seeds/s-079.yaml manifests/ && kubectl apply -f sandbox/demo/demo.yaml",
 		},
+		{name: "docs/how-to/ask-the-controller.md"},
 		{
-			name: "docs/how-to/why-a-node-stays.md", after: cleanUp + "\nkubectl delete clusterrolebinding,clusterrole decisions\nkubectl delete serviceaccount decisions -n kube-system",
+			// After the page above, which makes the account that it uses.
+			name: "docs/how-to/why-a-node-stays.md", after: cleanUp + "\nkubectl delete clusterrolebinding,clusterrole dovetail-inspect\nkubectl delete serviceaccount dovetail-inspect -n kube-system",
 			// The controller is a process of this machine, whose name is that of the holder.
 			replace: []string{" 8080 &", " 18081:8080 &", "localhost:8080", "localhost:18081", "pod/${holder%%_*}", "deployment/karpenter"},
 		},

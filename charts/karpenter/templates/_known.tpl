@@ -17,6 +17,8 @@ optionalRights
 optionalRights.nominatePods
 optionalRights.limitRanges
 optionalRights.foreignLeases
+inspect
+inspect.subjects
 serviceMonitor
 serviceMonitor.enabled
 serviceMonitor.additionalLabels

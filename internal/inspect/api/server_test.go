@@ -15,6 +15,7 @@ import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	"github.com/dovetail-sh/dovetail/internal/inspect"
 	"github.com/dovetail-sh/dovetail/internal/inspect/api"
+	"github.com/dovetail-sh/dovetail/internal/journal"
 	"github.com/dovetail-sh/dovetail/internal/snapshot"
 	"github.com/dovetail-sh/dovetail/internal/snapshot/snapshottest"
 )
@@ -262,5 +263,39 @@ func TestEX_34_StandbysNameTheLeader(t *testing.T) {
 				t.Error("a view was made all the same")
 			}
 		})
+	}
+}
+
+// reviews lets the owners of tokens read what they have the right for.
+type reviews map[string]journal.Verdict
+
+func (r reviews) Review(_ context.Context, token, path string) (journal.Verdict, error) {
+	if path != journal.Path {
+		return journal.Unknown, errors.New("the right for " + path + " was reviewed")
+	}
+	return r[token], nil
+}
+
+// Whoever may read decisions may ask, and nobody else: for every path, with the right for one path.
+func TestEX_39_WhoMayAsk(t *testing.T) {
+	t.Parallel()
+	c := newController(snapshottest.Options{Nodes: 1})
+	guard := journal.NewGuard(c.server(t), reviews{"reader": journal.Allowed, "other": journal.Forbidden}, c.clock)
+	for _, question := range []string{"GET fleet", "GET explain?kind=node&name=node-0000", "GET history", "POST plan", "GET snapshot"} {
+		for token, want := range map[string]int{"reader": http.StatusOK, "other": http.StatusForbidden, "forged": http.StatusUnauthorized, "": http.StatusUnauthorized} {
+			method, path, _ := strings.Cut(question, " ")
+			req := httptest.NewRequest(method, api.Prefix+path, http.NoBody)
+			if token != "" {
+				req.Header.Set("Authorization", "Bearer "+token)
+			}
+			w := httptest.NewRecorder()
+			guard.ServeHTTP(w, req)
+			if w.Code != want {
+				t.Errorf("%s with token %q: got %d %s, want %d", question, token, w.Code, w.Body, want)
+			}
+			if want == http.StatusForbidden && !strings.Contains(w.Body.String(), "needs a ClusterRole with verb get on nonResourceURLs /debug/decisions") {
+				t.Errorf("%s: %q does not name the right", question, w.Body)
+			}
+		}
 	}
 }

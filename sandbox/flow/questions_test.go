@@ -1,0 +1,143 @@
+package flow_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/dovetail-sh/dovetail/internal/inspect"
+	"github.com/dovetail-sh/dovetail/internal/inspect/api"
+)
+
+// Users who may ask get the answers of the controller that decides; others hear what they need. EX-39, EX-36.
+func TestQuestions_AreAnsweredToAuthorizedUsers(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t, disturbsNone)
+	f.pool("", onlyTypes("m5.large"))
+	f.deploy("inflate", 1)
+	f.waitForRunningPods("inflate", 1)
+	claim := f.ready(1)[0]
+
+	stranger := f.connect(f.createToken("stranger"))
+	_, err := stranger.Fleet(t.Context())
+	if _, unavailable := errors.AsType[api.UnavailableError](err); !unavailable || !strings.Contains(err.Error(), "kubectl create clusterrole dovetail-inspect --verb=get --non-resource-url=/debug/decisions") {
+		t.Errorf("an account without the right gets %v, want the commands that grant it", err)
+	}
+
+	token := f.createToken("reader")
+	f.mayReadDecisions("reader")
+	reader := f.connect(token)
+	var fleet inspect.Fleet
+	f.waitUntil(soon, "the account may ask", func() (bool, string) { // a no is believed for ten seconds
+		if fleet, err = reader.Fleet(t.Context()); err != nil {
+			return false, err.Error()
+		}
+		return true, ""
+	})
+	i := slices.IndexFunc(fleet.Nodes, func(n inspect.Node) bool { return n.Name == claim.Status.NodeName })
+	if i < 0 || fleet.Nodes[i].Claim != claim.Name || fleet.Nodes[i].Pool != f.name || fleet.Nodes[i].InstanceType != "m5.large" || fleet.Nodes[i].Price == nil {
+		t.Errorf("the fleet has %+v at %d, want node %s with its price", fleet.Nodes, i, claim.Status.NodeName)
+	}
+	explained, err := reader.Explain(t.Context(), inspect.Subject{Kind: inspect.KindNode, Name: claim.Status.NodeName})
+	if err != nil || !strings.Contains(explained.Answer, "m5.large") {
+		t.Errorf("the explanation of the node: %q, %v", explained.Answer, err)
+	}
+	past, err := reader.History(t.Context(), inspect.HistoryQuery{Object: inspect.Subject{Kind: inspect.KindNodePool, Name: f.name}, Kinds: []string{"plan"}})
+	if err != nil || !slices.ContainsFunc(past.Events, func(e inspect.Event) bool { return strings.Contains(e.Text, "launches 1 node for 1 pod") }) {
+		t.Errorf("the history of the NodePool: %+v, %v", past.Events, err)
+	}
+	if _, err := reader.Plan(t.Context(), inspect.WhatIf{}); err != nil {
+		t.Errorf("the plan: %v", err)
+	}
+	file, err := reader.Snapshot(t.Context())
+	if err != nil || !slices.Contains(file.Catalogues[0].NodePools, file.Objects.NodePools[0].Name) || len(file.Missing) > 0 {
+		t.Fatalf("the snapshot: %v, missing %+v", err, file)
+	}
+	if _, err := reader.Plan(t.Context(), inspect.WhatIf{Without: []string{"zone=" + fleet.Nodes[i].Zone}}); err != nil {
+		t.Errorf("the plan without a zone: %v", err)
+	}
+
+	got := f.dovetail(token, "explain", "node", claim.Status.NodeName, "--controller-address", f.served)
+	if !strings.Contains(got, claim.Status.NodeName) || !strings.Contains(got, "m5.large") || strings.Contains(got, "answered from objects") {
+		t.Errorf("the command prints %s", got)
+	}
+}
+
+// A user who may only view gets what objects and events say, with why. EX-37, EX-38.
+func TestQuestions_AreAnsweredFromObjects(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t, disturbsNone)
+	f.pool("", onlyTypes("m5.large"))
+	f.deploy("inflate", 1)
+	pod := f.waitForRunningPods("inflate", 1)[0]
+	token := f.createToken("viewer")
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: f.name + "-view"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: "viewer", Namespace: f.namespace}},
+	}
+	f.create(binding)
+	f.Cleanup(func() { f.remove(binding) })
+	got := f.dovetail(token, "explain", "pod", pod.Name, "-n", f.namespace)
+	for _, part := range []string{pod.Name, "answered from objects and events of the cluster, since the controller"} {
+		if !strings.Contains(got, part) {
+			t.Errorf("the command prints %s\nwant %q in it", got, part)
+		}
+	}
+}
+
+// connect returns a client of the controller that all share.
+func (f *flow) connect(token string) *api.Client {
+	f.Helper()
+	c, err := api.NewClient(f.served, token)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(c.Close)
+	return c
+}
+
+// dovetail runs a command in the name of a token, and returns what it prints.
+func (f *flow) dovetail(token string, args ...string) string {
+	f.Helper()
+	config := clientcmdapi.NewConfig()
+	config.Clusters["c"] = &clientcmdapi.Cluster{Server: f.server.Config.Host, CertificateAuthorityData: authorityOf(f.T, f.server.Config)}
+	config.AuthInfos["u"] = &clientcmdapi.AuthInfo{Token: token}
+	config.Contexts["c"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
+	config.CurrentContext = "c"
+	name := filepath.Join(f.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, name); err != nil {
+		f.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	cmd := exec.CommandContext(f.Context(), binary, args...)
+	cmd.Env = append(f.world.Environment(), "KUBECONFIG="+name, "HOME="+f.TempDir())
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, &errs, 10*time.Second
+	if err := cmd.Run(); err != nil {
+		f.Fatalf("dovetail %s: %v: %s%s", strings.Join(args, " "), err, out.String(), errs.String())
+	}
+	return out.String() + errs.String()
+}
+
+func authorityOf(t *testing.T, c *rest.Config) []byte {
+	t.Helper()
+	if len(c.CAData) > 0 || c.CAFile == "" {
+		return c.CAData
+	}
+	text, err := os.ReadFile(c.CAFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
