@@ -37,6 +37,7 @@ const (
 	paramUntil     = "until"
 	paramEvent     = "event"
 	paramLimit     = "limit"
+	paramDocument  = "document"
 )
 
 // subjectValues writes a subject as parameters.
@@ -145,11 +146,35 @@ func readTime(params map[string]string, name string) (at time.Time, err error) {
 	return at, nil
 }
 
-// parseSubject reads what is to be explained.
-func parseSubject(raw string) (inspect.Subject, error) {
-	params, err := readParams(raw, paramKind, paramNamespace, paramName)
+// parseExplain reads what is to be explained, and whether its document is wanted too.
+func parseExplain(raw string) (about inspect.Subject, document bool, err error) {
+	params, err := readParams(raw, paramKind, paramNamespace, paramName, paramDocument)
 	if err != nil {
-		return inspect.Subject{}, err
+		return about, false, err
 	}
-	return readSubject(params, false)
+	if about, err = readSubject(params, false); err != nil {
+		return about, false, err
+	}
+	document, err = readBool(params, paramDocument)
+	return about, document, err
+}
+
+// parsePlan reads whether the document of a plan is wanted too.
+func parsePlan(raw string) (document bool, err error) {
+	params, err := readParams(raw, paramDocument)
+	if err != nil {
+		return false, err
+	}
+	return readBool(params, paramDocument)
+}
+
+func readBool(params map[string]string, name string) (bool, error) {
+	switch text := params[name]; text {
+	case "", "false":
+		return false, nil
+	case "true":
+		return true, nil
+	default:
+		return false, fmt.Errorf("%s=%q is not true or false", name, text)
+	}
 }

@@ -6,8 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"time"
@@ -86,13 +84,11 @@ func NewServer(source Source, words reqs.Vocabulary, now func() time.Time) *Serv
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	h := w.Header()
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
+	protect(w)
 	if _, pattern := s.routes.Handler(req); pattern != "" {
 		if err := s.source.Ready(req.Context()); err != nil {
 			if standby, ok := errors.AsType[StandbyError](err); ok {
-				h.Set(headerLeader, standby.Leader)
+				w.Header().Set(headerLeader, standby.Leader)
 			}
 			refuse(w, problem{http.StatusServiceUnavailable, err.Error()})
 			return
@@ -104,65 +100,44 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 func (s *Server) fleet(w http.ResponseWriter, req *http.Request) error {
 	ctx, cancel := context.WithTimeout(req.Context(), fleetWithin)
 	defer cancel()
-	f, err := s.local(ctx, func(l inspect.Local) (any, error) { return l.Fleet(ctx) })
+	l, err := s.local(ctx)
+	if err != nil {
+		return err
+	}
+	f, err := l.Fleet(ctx)
 	return respond(w, f, err)
 }
 
 func (s *Server) explain(w http.ResponseWriter, req *http.Request) error {
-	about, err := parseSubject(req.URL.RawQuery)
-	if err != nil {
-		return problem{http.StatusBadRequest, err.Error()}
-	}
-	ctx, cancel := context.WithTimeout(req.Context(), fleetWithin)
-	defer cancel()
-	select {
-	case s.slot <- struct{}{}:
-		defer func() { <-s.slot }()
-	case <-ctx.Done():
-		return errBusy
-	}
-	e, err := s.local(ctx, func(l inspect.Local) (any, error) { return l.Explain(ctx, about) })
-	return respond(w, e, err)
+	return answerExplain(w, req, func(ctx context.Context, about inspect.Subject) (e inspect.Explanation, err error) {
+		select {
+		case s.slot <- struct{}{}:
+			defer func() { <-s.slot }()
+		case <-ctx.Done():
+			return e, errBusy
+		}
+		l, err := s.local(ctx)
+		if err != nil {
+			return e, err
+		}
+		return l.Explain(ctx, about)
+	})
 }
 
 func (s *Server) history(w http.ResponseWriter, req *http.Request) error {
-	query, err := parseHistory(req.URL.RawQuery)
-	if err != nil {
-		return problem{http.StatusBadRequest, err.Error()}
-	}
-	ctx, cancel := context.WithTimeout(req.Context(), fleetWithin)
-	defer cancel()
-	h, err := inspect.Local{Past: s.source.Past}.History(ctx, query)
-	return respond(w, h, err)
+	return answerHistory(w, req, inspect.Local{Past: s.source.Past}.History)
 }
 
-// local asks the view of now.
-func (s *Server) local(ctx context.Context, ask func(inspect.Local) (any, error)) (any, error) {
+// local answers about the view of now.
+func (s *Server) local(ctx context.Context) (inspect.Local, error) {
 	c, err := s.views.get(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return ask(inspect.Local{Cluster: c, Past: s.source.Past})
+	return inspect.Local{Cluster: c, Past: s.source.Past}, err
 }
 
 func (s *Server) plan(w http.ResponseWriter, req *http.Request) error {
-	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, mostBody))
-	if err != nil {
-		if _, large := errors.AsType[*http.MaxBytesError](err); large {
-			return problem{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body has more than %d bytes; use dovetail snapshot, and plan for the file", mostBody)}
-		}
-		return problem{http.StatusBadRequest, err.Error()}
-	}
-	var change inspect.WhatIf
-	if body = bytes.TrimSpace(body); len(body) > 0 {
-		decoder := json.NewDecoder(bytes.NewReader(body))
-		decoder.DisallowUnknownFields()
-		if err := decoder.Decode(&change); err != nil {
-			return problem{http.StatusBadRequest, "the body is not a what-if: " + err.Error()}
-		}
-	}
-	changes, err := s.plans.get(req.Context(), &change, func(ctx context.Context) (inspect.Changes, error) { return s.makePlan(ctx, change) })
-	return respond(w, changes, err)
+	return answerPlan(w, req, func(ctx context.Context, change inspect.WhatIf) (inspect.Changes, error) {
+		return s.plans.get(ctx, &change, func(ctx context.Context) (inspect.Changes, error) { return s.makePlan(ctx, change) })
+	})
 }
 
 // makePlan plans for the cluster as it is or, with a change, for a file of it.
