@@ -86,6 +86,7 @@ func New(s Streams) *cobra.Command {
 	})
 	root.AddCommand(
 		newCRDs(s),
+		newConsole(s),
 		newController(s),
 		newConvert(s),
 		newExplain(s),
