@@ -43,10 +43,13 @@ export function keepToken(text) {
 
 export const hasToken = () => token !== '';
 
-export const fleet = () => request('fleet');
+export const fleet = async () => {
+  const f = await request('fleet');
+  return { ...f, pools: f.pools ?? [], nodes: f.nodes ?? [], pending: f.pending ?? [] };
+};
 export const past = (query) => request('history?' + new URLSearchParams(query));
-export const explain = (subject) => request('explain?' + new URLSearchParams(subject));
-export const plan = (whatIf) => request('plan', { method: 'POST', body: JSON.stringify(whatIf), headers: { 'Content-Type': 'application/json' } });
+export const explain = (subject) => request('explain?' + new URLSearchParams({ ...subject, document: 'true' }));
+export const plan = (whatIf) => request('plan?document=true', { method: 'POST', body: JSON.stringify(whatIf), headers: { 'Content-Type': 'application/json' } });
 
 async function request(path, options = {}) {
   const timeout = AbortSignal.timeout(60_000);

@@ -19,7 +19,7 @@ function fill(element, properties, children) {
     if (name.startsWith('on')) element.addEventListener(name.slice(2), value);
     else set(element, name, value);
   }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== ''));
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== ''));
   return element;
 }
 

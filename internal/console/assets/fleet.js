@@ -145,7 +145,7 @@ function updateTile(tile, node, dim) {
   if (tile.level !== level) {
     tile.level = level;
     tile.style.setProperty('--level', level + '%');
-    set(tile, 'data-tone', level > 55 ? 'high' : 'low');
+    set(tile, 'data-tone', level > 86 ? 'high' : level > 55 ? 'middle' : 'low'); // for the colour of the text
   }
   set(tile, 'data-state', node.state);
   set(tile, 'data-blocked', node.blocked ? 'true' : null);

@@ -10,9 +10,10 @@ import { showChoices, startWhatIf } from './whatif.js';
 
 const interval = 10_000; // between refreshes
 const longest = 60_000; // between refreshes that fail
+const planInterval = 60_000; // between plans
 const old = 30_000; // data is called old from this age on
 
-const state = { fleet: null, received: 0, failures: 0, paused: false, timer: 0, busy: null, announced: '' };
+const state = { fleet: null, history: null, plan: null, planned: 0, planning: false, received: 0, loads: 0, failures: 0, paused: false, timer: 0, busy: null, announced: '' };
 
 start();
 
@@ -78,8 +79,40 @@ async function load() {
     }
     showFailure(error);
   }
+  byID('freshness').dataset.shown = String(++state.loads);
   showFreshness();
   if (!state.paused && !document.hidden) state.timer = setTimeout(refresh, Math.min(longest, interval * 2 ** Math.min(3, state.failures)));
+}
+
+// planAhead adds what a plan knows to the fleet: the lower bound, and why pods are pending. A plan takes longer than the rest,
+// so that it is requested less often, and what it said is shown until the next one.
+async function planAhead() {
+  if (state.planning || Date.now() - state.planned < planInterval) return;
+  state.planning = true;
+  try {
+    const { response } = await client.plan({});
+    state.planned = Date.now();
+    state.plan = response;
+    if (state.fleet) showFleetParts(state.fleet);
+  } catch {
+    state.planned = Date.now() - planInterval / 2; // it may be busy with the plan of another user
+  } finally {
+    state.planning = false;
+  }
+}
+
+function withPlan(fleet) {
+  if (!state.plan) return fleet;
+  const why = new Map((state.plan.unplaced ?? []).map((u) => [u.pod, u.why]));
+  const planned = new Map((state.plan.binds ?? []).map((b) => [b.pod, b.to]));
+  for (const l of state.plan.launch ?? []) {
+    for (const pod of l.pods ?? []) planned.set(pod, `a new ${l.instanceType} in ${l.zone}, ${l.capacityType}`);
+  }
+  return {
+    ...fleet,
+    totals: { ...fleet.totals, bound: fleet.totals.bound || state.plan.before?.bound },
+    pending: fleet.pending.map((p) => ({ ...p, why: p.why?.length ? p.why : why.get(p.pod), planned: p.planned || planned.get(p.pod) })),
+  };
 }
 
 // The fleet is worth showing without its history.
@@ -94,15 +127,25 @@ function showAll(fleet, history) {
   show(byID('token-view'), false);
   show(byID('main'), true);
   show(byID('forget'), true);
-  showTotals(fleet);
+  state.history = history;
+  showFleetParts(fleet);
   showFleet(fleet);
-  showPending(fleet, explain);
+  write(byID('source'), fleet.source || 'console');
+  write(byID('fleet-notes'), (fleet.notes ?? []).join(' '));
+  show(byID('fleet-notes'), (fleet.notes ?? []).length > 0);
   showTimeline(history);
-  showCosts(history.costs, fleet);
   showChoices(fleet);
+  planAhead();
   const said = `${plural(fleet.totals.nodes, 'node')}, ${plural(fleet.pending.length, 'pending pod')}`;
   if (said !== state.announced) write(byID('announce'), first ? 'Loaded: ' + said : 'Now ' + said);
   state.announced = said;
+}
+
+function showFleetParts(fleet) {
+  const known = withPlan(fleet);
+  showTotals(known);
+  showPending(known, explain);
+  showCosts(state.history.costs, known);
 }
 
 function showTotals({ totals: t, pools, pending }) {
@@ -164,7 +207,10 @@ function showFreshness() {
   const taken = state.received - Date.parse(state.fleet.at); // how old the data was when it came
   let text = 'Updated ' + secondOf(state.received);
   let mood = 'fresh';
-  if (taken > old) {
+  if (state.failures === 0 && (state.fleet.source ?? '').startsWith('snapshot')) {
+    text = 'Taken ' + moment(state.fleet.at);
+    mood = 'still';
+  } else if (taken > old) {
     text = `Data of ${moment(state.fleet.at)}, ${age(taken + since)} old`;
     mood = 'old';
   } else if (state.failures || since > old) {
@@ -178,7 +224,7 @@ function showFreshness() {
 
 function askForToken(why) {
   clearTimeout(state.timer);
-  state.fleet = null;
+  Object.assign(state, { fleet: null, plan: null, planned: 0 });
   byID('drawer').close();
   show(byID('failure'), false);
   show(byID('main'), false);

@@ -42,7 +42,7 @@ export function showPending(fleet, openSubject) {
   const most = 500;
   sync(byID('pending'), pods.slice(0, most), (p) => p.pod, (p) => pendingItem(p, openSubject), (item, p) => {
     write(item.parts.since, age(Date.parse(fleet.at) - Date.parse(p.since)));
-    const why = p.planned ? ['A node is planned: ' + p.planned] : (p.why ?? []).map((f) => f.text);
+    const why = p.planned ? ['Planned: ' + p.planned] : (p.why ?? []).map((f) => f.text);
     write(item.parts.why, why[0] ?? 'Not planned for yet.');
     write(item.parts.fix, (!p.planned && p.why?.find((f) => f.fix)?.fix) || '');
     show(item.parts.fix, item.parts.fix.textContent !== '');

@@ -56,7 +56,7 @@ async function run() {
   if (mine === running) result.replaceChildren(...shown);
 }
 
-function changes({ changes: c, document: d }) {
+function changes({ response: c, document: d }) {
   const saved = c.before.hourly - c.after.hourly;
   const gap = c.bound > 0 ? `${percent((c.after.hourly - c.bound) / c.bound)} above the lower bound of ${hourly(c.bound)}` : 'lower bound not known';
   return [

@@ -21,7 +21,7 @@ import (
 var screenshots = flag.String("screenshots", "", "write the pictures of the documentation into this directory")
 
 // patience is how long a condition may take. It only bounds a test that fails.
-const patience = 2 * time.Minute
+const patience = time.Minute
 
 // chromium is the browser. Without one the test is skipped; .ci/run makes sure that there is one.
 func chromium(t *testing.T) string {
@@ -41,7 +41,25 @@ type look struct {
 	scheme        string // prefers-color-scheme; empty: light
 }
 
-// page is a tab in a browser of its own, with what it requested and reported.
+// newBrowser starts a browser, and returns what opens tabs in it.
+func newBrowser(t *testing.T) func(*testing.T, look) *page {
+	t.Helper()
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(chromium(t)), chromedp.NoSandbox, chromedp.Flag("disable-dev-shm-usage", true),
+		chromedp.Flag("force-color-profile", "srgb"), chromedp.WSURLReadTimeout(patience), chromedp.Env("TZ=UTC", "LANG=en_US.UTF-8"))
+	allocator, stop := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), options...)
+	t.Cleanup(stop)
+	browser, quit := chromedp.NewContext(allocator)
+	t.Cleanup(quit)
+	if err := chromedp.Do(browser); err != nil {
+		t.Fatal(err)
+	}
+	return func(t *testing.T, l look) *page {
+		t.Helper()
+		return newPage(t, browser, l)
+	}
+}
+
+// page is a tab that shares no storage with others, with what it requested and reported.
 type page struct {
 	t   *testing.T
 	ctx context.Context
@@ -51,7 +69,7 @@ type page struct {
 	problems []string // exceptions of scripts, and what the browser refused or reported
 }
 
-func newPage(t *testing.T, l look) *page {
+func newPage(t *testing.T, browser context.Context, l look) *page {
 	t.Helper()
 	if l.width == 0 {
 		l.width, l.height = 1280, 800
@@ -59,11 +77,7 @@ func newPage(t *testing.T, l look) *page {
 	if l.scheme == "" {
 		l.scheme = "light"
 	}
-	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(chromium(t)), chromedp.NoSandbox, chromedp.Flag("disable-dev-shm-usage", true),
-		chromedp.Flag("force-color-profile", "srgb"), chromedp.WSURLReadTimeout(patience), chromedp.Env("TZ=UTC", "LANG=en_US.UTF-8"))
-	allocator, stop := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), options...)
-	t.Cleanup(stop)
-	ctx, quit := chromedp.NewContext(allocator)
+	ctx, quit := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
 	t.Cleanup(quit)
 	p := &page{t: t, ctx: ctx}
 	if err := chromedp.Listen(ctx, p.record); err != nil {
@@ -154,4 +168,19 @@ func (p *page) open(address string) {
 	p.t.Helper()
 	p.do(chromedp.Navigate(address + "#token=" + goodToken))
 	p.wait("document.querySelector('#totals dd') && !document.querySelector('#main').hidden")
+}
+
+// refresh has the page request everything, and waits until it has shown it.
+func (p *page) refresh() {
+	p.t.Helper()
+	eval[bool](p, "(window.before = document.querySelector('#freshness').dataset.shown ?? '', document.querySelector('#refresh').click(), true)")
+	p.wait("document.querySelector('#freshness').dataset.shown !== window.before")
+}
+
+// press presses keys, one after the other.
+func (p *page) press(keys ...string) {
+	p.t.Helper()
+	for _, k := range keys {
+		p.do(chromedp.KeyEvent(k))
+	}
 }

@@ -13,6 +13,7 @@ func TestScreenshots(t *testing.T) {
 	if *screenshots == "" {
 		t.Skip("name a directory with -screenshots to get pictures of the page")
 	}
+	open := newBrowser(t)
 	for name, tc := range map[string]struct {
 		look  look
 		nodes int
@@ -25,11 +26,10 @@ func TestScreenshots(t *testing.T) {
 		"2000":  {look: look{scheme: "dark"}, nodes: 2000},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			s := newService(fleetOf(tc.nodes))
 			s.past = past()
 			s.fleet = lively
-			p := newPage(t, tc.look)
+			p := open(t, tc.look)
 			p.open(serve(t, s))
 			picture := chromedp.CaptureScreenshot()
 			if tc.full {

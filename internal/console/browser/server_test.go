@@ -13,6 +13,7 @@ import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	"github.com/dovetail-sh/dovetail/internal/console"
 	"github.com/dovetail-sh/dovetail/internal/inspect"
+	"github.com/dovetail-sh/dovetail/internal/inspect/api"
 	"github.com/dovetail-sh/dovetail/internal/snapshot"
 )
 
@@ -31,7 +32,10 @@ type service struct {
 }
 
 func newService(file *snapshot.File) *service {
-	return &service{Service: snapshot.Service{File: file, Words: awsv1.Vocabulary()}}
+	return &service{
+		Service: snapshot.Service{File: file, Words: awsv1.Vocabulary()},
+		plan:    func(inspect.WhatIf) (inspect.Changes, error) { return inspect.Changes{}, nil },
+	}
 }
 
 func (s *service) set(change func(*service)) {
@@ -44,7 +48,7 @@ func (s *service) Fleet(ctx context.Context) (inspect.Fleet, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f, err := s.Service.Fleet(ctx)
-	f.At = time.Now()
+	f.At, f.Source = time.Now(), "leader dovetail-0"
 	if s.fleet != nil {
 		s.fleet(&f)
 	}
@@ -57,12 +61,22 @@ func (s *service) History(context.Context, inspect.HistoryQuery) (inspect.Histor
 	return s.past, s.fail
 }
 
+func (s *service) Plan(ctx context.Context, change inspect.WhatIf) (inspect.Changes, error) {
+	s.mu.Lock()
+	plan := s.plan
+	s.mu.Unlock()
+	if plan != nil {
+		return plan(change)
+	}
+	return s.Service.Plan(ctx, change)
+}
+
 // serve serves the page with its endpoints, and counts what is requested.
 func serve(t *testing.T, s *service) string {
 	t.Helper()
 	mux := http.NewServeMux()
 	mux.Handle(console.Path, console.Handler())
-	mux.Handle("/debug/inspect/", guarded(endpoints(s)))
+	mux.Handle(api.Prefix, guarded(endpoints(s)))
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	return server.URL + console.Path
@@ -81,50 +95,17 @@ func guarded(next http.Handler) http.Handler {
 	})
 }
 
+// endpoints are the real ones, but for the documents that a case makes up.
 func endpoints(s *service) http.Handler {
-	mux := http.NewServeMux()
-	reply := func(w http.ResponseWriter, v any, err error) {
-		if err != nil {
-			code := http.StatusInternalServerError
-			if _, missing := errors.AsType[inspect.NotFoundError](err); missing {
-				code = http.StatusNotFound
-			}
-			http.Error(w, err.Error(), code)
+	answers := api.Handler(s)
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if s.explain == nil || req.URL.Path != api.Prefix+"explain" {
+			answers.ServeHTTP(w, req)
 			return
 		}
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(v)
-	}
-	mux.HandleFunc("GET /debug/inspect/fleet", func(w http.ResponseWriter, req *http.Request) {
-		f, err := s.Fleet(req.Context())
-		reply(w, f, err)
-	})
-	mux.HandleFunc("GET /debug/inspect/history", func(w http.ResponseWriter, req *http.Request) {
-		h, err := s.History(req.Context(), inspect.HistoryQuery{})
-		reply(w, h, err)
-	})
-	mux.HandleFunc("GET /debug/inspect/explain", func(w http.ResponseWriter, req *http.Request) {
 		q := req.URL.Query()
 		about := inspect.Subject{Kind: inspect.Kind(q.Get("kind")), Namespace: q.Get("namespace"), Name: q.Get("name")}
-		if s.explain != nil {
-			reply(w, map[string]any{"document": s.explain(about)}, nil)
-			return
-		}
-		e, err := s.Explain(req.Context(), about)
-		reply(w, map[string]any{"explanation": e, "document": e.Document()}, err)
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(map[string]any{"document": s.explain(about)})
 	})
-	mux.HandleFunc("POST /debug/inspect/plan", func(w http.ResponseWriter, req *http.Request) {
-		var change inspect.WhatIf
-		if err := json.NewDecoder(req.Body).Decode(&change); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		plan := s.Plan
-		if s.plan != nil {
-			plan = func(_ context.Context, w inspect.WhatIf) (inspect.Changes, error) { return s.plan(w) }
-		}
-		c, err := plan(req.Context(), change)
-		reply(w, map[string]any{"changes": c, "document": c.Document()}, err)
-	})
-	return mux
 }
