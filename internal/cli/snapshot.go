@@ -21,8 +21,10 @@ import (
 type snapshotFlags struct {
 	live
 
-	output   string
-	withPlan bool
+	output    string
+	scenario  string
+	anonymize bool
+	withPlan  bool
 }
 
 func newSnapshot(s Streams) *cobra.Command {
@@ -34,8 +36,11 @@ func newSnapshot(s Streams) *cobra.Command {
 			"with prices from AWS) from the cluster of the kubeconfig, and writes one file. dovetail plan --scenario FILE plans for\n" +
 			"it: the same on every machine and at any later time. The cluster may be managed by Dovetail, Karpenter or Cluster\n" +
 			"Autoscaler. Nothing is written to the cluster or to AWS.\n\n" +
-			"The file has no environment variables, images, Secrets or ConfigMaps.",
+			"The file has no environment variables, images, Secrets or ConfigMaps. --anonymize replaces names of objects,\n" +
+			"namespaces and labels too, so that it can be attached to a bug report: the plan stays the same up to names.",
 		Example: "  # the cluster of the current context\n  dovetail snapshot -o cluster.json.gz\n\n" +
+			"  # without names, for a bug report\n  dovetail snapshot --anonymize -o cluster.json.gz\n\n" +
+			"  # of a snapshot that was taken before\n  dovetail snapshot --scenario cluster.json.gz --anonymize -o anonymous.json.gz\n\n" +
 			"  # a record, to judge the next version by\n  dovetail snapshot --with-plan -o records/$(date +%F).json.gz",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -47,6 +52,8 @@ func newSnapshot(s Streams) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVarP(&f.output, "output", "o", "-", "file to write, compressed if its name ends in .gz; - is standard output")
 	flags.BoolVar(&f.withPlan, "with-plan", false, "also record what this version would do, which dovetail replay compares with what another version would do")
+	flags.BoolVar(&f.anonymize, "anonymize", false, "replace names: of objects, namespaces, labels, instances and volumes")
+	flags.StringVar(&f.scenario, "scenario", "", "read this snapshot instead of a cluster, or - for standard input")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; if empty, KUBECONFIG, then ~/.kube/config")
 	flags.StringVar(&f.context, "context", "", "context of the kubeconfig; if empty, the current one")
 	return cmd
@@ -56,10 +63,14 @@ func runSnapshot(ctx context.Context, f *snapshotFlags, s Streams) error {
 	if f.output == "-" && isTerminal(s.Out) {
 		return usagef("a snapshot is not for reading: name a file with -o")
 	}
-	f.progress = progressTo(s)
-	file, err := readLive(ctx, s.LookupEnv, f.live)
+	file, err := f.read(ctx, s)
 	if err != nil {
 		return err
+	}
+	if f.anonymize {
+		if file, err = file.Anonymize(awsv1.Vocabulary()); err != nil {
+			return fmt.Errorf("anonymize: %w", err)
+		}
 	}
 	for _, m := range file.Missing {
 		_, _ = fmt.Fprintln(s.Err, "dovetail: note:", m)
@@ -79,6 +90,26 @@ func runSnapshot(ctx context.Context, f *snapshotFlags, s Streams) error {
 	_, err = fmt.Fprintf(s.Err, "%s: %s, %s and %s of cluster %s\n", f.output,
 		count(len(o.Nodes), "node", "nodes"), count(len(o.Pods), "pod", "pods"), count(len(o.NodePools), "NodePool", "NodePools"), file.Name)
 	return err
+}
+
+// read reads the cluster, or the file that is given instead.
+func (f *snapshotFlags) read(ctx context.Context, s Streams) (*snapshot.File, error) {
+	if f.scenario == "" {
+		f.progress = progressTo(s)
+		return readLive(ctx, s.LookupEnv, f.live)
+	}
+	if f.kubeconfig != "" || f.context != "" {
+		return nil, usagef("--scenario names a file, --kubeconfig and --context a cluster: give one of them")
+	}
+	data, err := readScenario(f.scenario, s.In)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	file, err := snapshot.Decode(bytes.NewReader(data))
+	if err != nil {
+		return nil, usagef("%s is not a snapshot: %w", fileName(f.scenario), err)
+	}
+	return file, nil
 }
 
 // writeSnapshot writes a file as a whole or not at all. Others may not read it.

@@ -34,6 +34,9 @@ func Decode(r io.Reader) (*File, error) {
 		}
 		return nil, err
 	}
+	if decoder.More() {
+		return nil, errors.New("it has more than one JSON value")
+	}
 	if f.Format != Format {
 		return nil, fmt.Errorf("the format is %q, want %q", f.Format, Format)
 	}

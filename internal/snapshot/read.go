@@ -71,6 +71,9 @@ func list[T any, P interface {
 	}}
 }
 
+// forbidden is why most of what is missing is.
+const forbidden = "forbidden"
+
 // What follows if a kind cannot be read.
 const (
 	thenNothing  = "nothing can be planned"
@@ -184,7 +187,7 @@ func (f *File) listAll(ctx context.Context, from client.Reader, lists []listing)
 		case err == nil || meta.IsNoMatchError(err) || apierrors.IsNotFound(err):
 		case apierrors.IsForbidden(err):
 			f.Missing = append(f.Missing, Missing{
-				What: what, Why: "forbidden",
+				What: what, Why: forbidden,
 				Then: fmt.Sprintf("%s; request the right to list %s (docs/how-to/plan-a-live-cluster.md has a ClusterRole)", lists[i].then, what),
 			})
 		case apierrors.IsUnauthorized(err):

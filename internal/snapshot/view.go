@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"time"
 
@@ -40,10 +41,14 @@ func (f *File) Cluster(words reqs.Vocabulary) (*inspect.Cluster, error) {
 	if f.Settings.Overlays {
 		f.applyOverlays(s, types, words)
 	}
+	policy := f.Settings.Policy
+	if policy.Workers == 0 { // their number never changes a decision
+		policy.Workers = runtime.GOMAXPROCS(0)
+	}
 	disruption, view := s.Inspect(types)
 	c := &inspect.Cluster{
 		View: disrupt.View{
-			DisruptionView: disruption, Policy: f.Settings.Policy, Tuning: f.Settings.Tuning, Methods: f.Settings.Methods,
+			DisruptionView: disruption, Policy: policy, Tuning: f.Settings.Tuning, Methods: f.Settings.Methods,
 		},
 		Ignored: view.Ignored, Awaiting: view.AwaitingReplacement, Untyped: untyped,
 	}
