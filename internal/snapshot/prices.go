@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -223,7 +225,8 @@ func (f *File) setPrices(prices map[string]float64) error {
 	if len(prices) == 0 {
 		return nil
 	}
-	for key, usd := range prices {
+	for _, key := range slices.Sorted(maps.Keys(prices)) {
+		usd := prices[key]
 		if strings.Count(key, "/") != 2 || !(usd > 0 && usd <= maxPrice) {
 			return fmt.Errorf("price %q: %v: want INSTANCE-TYPE/ZONE/CAPACITY-TYPE, where * stands for all, and USD an hour above 0 and up to %d", key, usd, maxPrice)
 		}

@@ -99,7 +99,7 @@ func keepPodSpec(s *corev1.PodSpec) {
 		}
 		v.VolumeSource = source
 	}
-	s.DNSPolicy, s.DeprecatedServiceAccount, s.HostnameOverride = "", "", nil
+	s.DNSPolicy, s.HostnameOverride = "", nil
 }
 
 // keepTemplate keeps of a template of pods what is kept of pods.
