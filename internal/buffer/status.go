@@ -72,7 +72,7 @@ func provisioning(r *Resolution, placed map[cluster.PodKey]Placement) (is bool, 
 	case !r.Ready:
 		return false, NotReadyForProvisioning, "No room is kept: " + r.Message, true
 	case r.Count == 0:
-		return false, Empty, "The buffer asks for room for no pods; see replicas, percentage and limits of its spec", true
+		return false, Empty, "The buffer requests capacity for no pods; see replicas, percentage and limits of its spec", true
 	}
 	fits, ordered, unknown, reasons := int64(0), int64(0), 0, map[string]int64{}
 	for _, key := range r.Keys() {

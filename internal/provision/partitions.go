@@ -45,12 +45,12 @@ func (s *podPartitions) next(partial bool) {
 
 // split separates the pods of the current partition from the others. Pods with a reserved place are always in
 // the current one.
-func (s *podPartitions) split(pods []cluster.Pod, promised map[cluster.PodKey]string) (now, later []cluster.Pod) {
+func (s *podPartitions) split(pods []cluster.Pod, planned map[cluster.PodKey]string) (now, later []cluster.Pod) {
 	if s.count <= 1 {
 		return pods, nil
 	}
 	now = slices.DeleteFunc(slices.Clone(pods), func(p cluster.Pod) bool {
-		_, has := promised[p.Key]
+		_, has := planned[p.Key]
 		wait := !has && !s.inTurn(p.Key)
 		if wait {
 			later = append(later, p)

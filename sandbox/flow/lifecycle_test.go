@@ -217,12 +217,12 @@ func TestLC_15_09_DeadlineBeatsTheBudget(t *testing.T) {
 	if goes(&inflate) {
 		t.Error("the pod with the shorter grace period did not stay until then")
 	}
-	f.event("Pod", inflate.Name, "Disrupted", " s to end, it asked for 5 s")
+	f.event("Pod", inflate.Name, "Disrupted", " s to end, it requested 5 s")
 	if after := time.Since(began); after < 18*time.Second {
 		t.Errorf("the pod was deleted after %s, want 20 s", after)
 	}
 	f.waitUntilGone(&claim)
-	f.event("Pod", last.Name, "Disrupted", " s to end, it asked for 20 s")
+	f.event("Pod", last.Name, "Disrupted", " s to end, it requested 20 s")
 	f.event("NodeClaim", claim.Name, "TerminationGracePeriodExpiring", "")
 	f.event("Node", claim.Status.NodeName, "TerminationGracePeriodExpiring", "")
 }

@@ -91,7 +91,7 @@ func (a *Adopter[T]) orphans(claims []karpv1.NodeClaim, given map[string]types.U
 	}
 	var out []candidate[T]
 	for _, i := range a.list {
-		if _, promised := given[i.name]; !promised && !taken[i.name] {
+		if _, planned := given[i.name]; !planned && !taken[i.name] {
 			out = append(out, i)
 		}
 	}

@@ -78,7 +78,7 @@ func (q *Evictions) delete(ctx context.Context, e entry, p *corev1.Pod, n *corev
 		requested = strconv.FormatInt(*s, 10) + " s"
 	}
 	q.Events.Emit(p, event.Event{Reason: event.Disrupted, Text: fmt.Sprintf(
-		"Node %s has to be empty by %s: the pod gets %d s to end, it asked for %s", n.Name, e.Limit.At.UTC().Format(time.RFC3339), left, requested)})
+		"Node %s has to be empty by %s: the pod gets %d s to end, it requested %s", n.Name, e.Limit.At.UTC().Format(time.RFC3339), left, requested)})
 	if p.DeletionTimestamp == nil { // else it was counted when it was evicted
 		q.Metrics.PodsDrained.WithLabelValues(e.Reason).Inc()
 	}

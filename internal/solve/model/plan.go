@@ -12,7 +12,7 @@ type Problem struct {
 	Moved  []cluster.Pod     `json:"moved,omitempty"` // also to be placed: from nodes that would be removed, so not onto settling or unready nodes
 	Policy Policy            `json:"policy"`
 
-	PlannedBinds []Bind `json:"promised,omitempty"` // where an earlier plan put some of the pods; they stay there if the rules allow it
+	PlannedBinds []Bind `json:"plannedBinds,omitempty"` // where an earlier plan put some of the pods; they stay there if the rules allow it
 }
 
 // Policy decides where the rules leave a choice. The zero Policy is the default one, except for the node fee.
