@@ -197,7 +197,11 @@ func (o *objectSource) Explain(ctx context.Context, about inspect.Subject) (insp
 	if err != nil {
 		return inspect.Explanation{}, err
 	}
-	return s.Explain(ctx, about)
+	e, err := s.Explain(ctx, about)
+	if lack, lacks := s.File.Lacks("nodes"); lacks && isNotFound(err) {
+		return explainWithoutNodes(ctx, s, about, lack)
+	}
+	return e, err
 }
 
 // Plan implements inspect.Service.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/inspect"
 	"github.com/dovetail-sh/dovetail/internal/inspect/api"
+	"github.com/dovetail-sh/dovetail/internal/snapshot"
 	"github.com/dovetail-sh/dovetail/internal/snapshot/snapshottest"
 )
 
@@ -270,5 +271,47 @@ func TestEX_37_NamesOfObjects(t *testing.T) {
 	server.Close()
 	if _, err := l.Subjects(t.Context()); err == nil {
 		t.Error("nothing can be read, and that is no error")
+	}
+}
+
+// Who may not read nodes still hears what a pod says of itself, and what is missing for more.
+func TestEX_37_WithoutTheRightToReadNodes(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(corev1.EventList{Items: []corev1.Event{{Reason: "FailedScheduling", Message: "no room"}}})
+	}))
+	t.Cleanup(server.Close)
+	now := snapshottest.Now()
+	l := sourceOf(&now)
+	l.objects.kube = &rest.Config{Host: server.URL}
+	file := snapshottest.New(snapshottest.Options{Nodes: 1, Pending: 1})
+	file.Objects.Nodes = nil
+	file.Missing = []snapshot.Missing{{What: "nodes", Why: "forbidden", Then: "nothing can be planned; request the right to list nodes"}}
+	l.objects.file = file
+	for name, tc := range map[string]struct {
+		about inspect.Subject
+		says  []string
+		err   string
+	}{
+		"a pod on a node":      {inspect.Subject{Kind: inspect.KindPod, Namespace: "default", Name: "web-0000-0"}, []string{"is Running on node node-0000", "without the right to read nodes"}, ""},
+		"a node":               {inspect.Subject{Kind: inspect.KindNode, Name: "node-0000"}, nil, "request the right to list nodes"},
+		"a pod that is absent": {inspect.Subject{Kind: inspect.KindPod, Namespace: "default", Name: "absent"}, nil, "request the right to list nodes"},
+	} {
+		e, err := l.Explain(t.Context(), tc.about)
+		if tc.err != "" {
+			if err == nil || !strings.Contains(err.Error(), tc.err) {
+				t.Errorf("%s: got %v, want %q", name, err, tc.err)
+			}
+			continue
+		}
+		for _, part := range tc.says {
+			if !strings.Contains(e.Answer, part) {
+				t.Errorf("%s: got %q, %v, want %q in it", name, e.Answer, err, part)
+			}
+		}
+		if notes := strings.Join(e.Notes, "\n"); !strings.Contains(notes, "request the right to list nodes") || !strings.Contains(notes, "since the controller was not found") || len(e.History) != 1 {
+			t.Errorf("%s: notes %s, history %v", name, notes, e.History)
+		}
 	}
 }

@@ -55,7 +55,7 @@ func TestQuestions_AreAnsweredToAuthorizedUsers(t *testing.T) {
 		t.Errorf("the explanation of the node: %q, %v", explained.Answer, err)
 	}
 	past, err := reader.History(t.Context(), inspect.HistoryQuery{Object: inspect.Subject{Kind: inspect.KindNodePool, Name: f.name}, Kinds: []string{"plan"}})
-	if err != nil || !slices.ContainsFunc(past.Events, func(e inspect.Event) bool { return strings.Contains(e.Text, "launches 1 node for 1 pod") }) {
+	if err != nil || !slices.ContainsFunc(past.Events, func(e inspect.Event) bool { return strings.Contains(e.Text, "launches ") }) {
 		t.Errorf("the history of the NodePool: %+v, %v", past.Events, err)
 	}
 	if _, err := reader.Plan(t.Context(), inspect.WhatIf{}); err != nil {
