@@ -14,6 +14,9 @@ import (
 // hidden is the rank of columns that are not displayed. Rows can be filtered by them.
 const hidden = 100
 
+// ageWidth is the width of the longest age, such as 2y364d.
+const ageWidth = 6
+
 // bars are the resources whose requests are drawn as bars, most important first.
 type bars []string
 
@@ -189,7 +192,7 @@ func newNodes(order bars) *table[nodeRow] {
 		textColumn("zone", 10, 0, 16, func(r *nodeRow) string { return orUnknown(r.Zone) }),
 		textColumn("capacity", 8, 0, 12, func(r *nodeRow) string { return orUnknown(r.CapacityType) }),
 		{
-			key: "age", title: "AGE", rank: 6, least: 5, most: 7, text: (*nodeRow).age, falling: true,
+			key: "age", title: "AGE", rank: 6, least: ageWidth, most: ageWidth, text: (*nodeRow).age, falling: true,
 			compare: func(a, b *nodeRow) int { return compareTimes(b.Created, a.Created) },
 		},
 		{
@@ -304,7 +307,7 @@ func newPending() *table[pendingRow] {
 	columns := []column[pendingRow]{
 		textColumn("pod", 0, 24, 0, func(r *pendingRow) string { return r.Pod }),
 		{
-			key: "age", title: "AGE", rank: 2, least: 5, most: 7, falling: true, text: func(r *pendingRow) string { return age(r.at.Sub(r.Since)) },
+			key: "age", title: "AGE", rank: 2, least: ageWidth, most: ageWidth, falling: true, text: func(r *pendingRow) string { return age(r.at.Sub(r.Since)) },
 			compare: func(a, b *pendingRow) int { return b.Since.Compare(a.Since) },
 		},
 		why,

@@ -158,10 +158,7 @@ func (m *Model) title() string {
 	source := orUnknown(m.fleet.Source)
 	look := dim
 	d := m.now.Sub(m.fleet.At)
-	text := source + ", " + age(d) + " old"
-	if d < 2*time.Second && m.every > 0 {
-		text = source + ", live"
-	}
+	text := source + ", " + age(d) + " ago"
 	if m.every > 0 && d > 3*max(m.every, slow, m.ofFleet.took) {
 		look = warn
 	}
@@ -264,8 +261,8 @@ func (m *Model) bottom() []string {
 		return nil
 	}
 	out := m.details()
-	if text := m.trouble(); text != "" {
-		out = append(out, newLine(m.width).put(bad, text).String())
+	if look, text := m.trouble(); text != "" {
+		out = append(out, newLine(m.width).put(look, text).String())
 	}
 	return append(out, m.hints())
 }
@@ -292,19 +289,21 @@ func (m *Model) details() []string {
 	return out
 }
 
-// trouble is what went wrong, with the next step.
-func (m *Model) trouble() string {
+// trouble is what went wrong or is missing, with the next step.
+func (m *Model) trouble() (style, string) {
 	switch {
 	case m.open != nil && m.open.request.err != nil && m.open.answered:
-		return "Not refreshed since " + age(m.now.Sub(m.open.request.at)) + ": " + m.open.request.err.Error()
-	case m.fleet == nil:
-		return "" // it is shown instead of the table
+		return bad, "Not refreshed: " + m.open.request.err.Error()
+	case m.fleet == nil: // it is shown instead of the table
+		return normal, ""
 	case m.ofFleet.err != nil:
-		return m.nextTry(&m.ofFleet) + " e: all. " + m.ofFleet.err.Error()
+		return bad, m.nextTry(&m.ofFleet) + " e: all. " + m.ofFleet.err.Error()
 	case m.ofPlan.err != nil:
-		return "No new plan; e: why. " + m.ofPlan.err.Error()
+		return bad, "No new plan; e: all. " + m.ofPlan.err.Error()
+	case len(m.fleet.Notes) > 0:
+		return warn, "Incomplete; e: all. " + m.fleet.Notes[0]
 	}
-	return ""
+	return normal, ""
 }
 
 // hints has the keys that matter now, and where in the list the user is.

@@ -143,11 +143,14 @@ func (t *table[T]) drawCell(l *line, row *T, p placed, isSelected bool) {
 	if p.brief {
 		text = col.brief(row)
 	}
-	if isSelected && !col.bar {
+	switch {
+	case !isSelected || col.bar:
+	case col.rank == 0:
+		look = selected
+	case look == dim:
+		look = bold
+	default:
 		look = join(bold, look)
-		if col.rank == 0 {
-			look = selected
-		}
 	}
 	if !col.bar {
 		l.cell(look, text, p.width, col.right)

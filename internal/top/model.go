@@ -116,7 +116,7 @@ func (m *Model) askAsDue() tea.Cmd {
 		cmds = append(cmds, m.askFleet())
 	}
 	again = m.every > 0 || m.ofPlan.err != nil
-	if m.fleet != nil && !m.ofPlan.awaited() && (m.ofPlan.at.IsZero() || again && !m.now.Before(m.ofPlan.due(max(planEvery, m.every)))) {
+	if m.fleet != nil && !m.ofPlan.awaited() && (m.ofPlan.at.IsZero() || again && !m.now.Before(m.ofPlan.due(max(planEvery, m.every, planRest*m.ofPlan.took)))) {
 		m.ofPlan.since = m.now
 		cmds = append(cmds, m.requests.plan)
 	}

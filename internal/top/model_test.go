@@ -13,6 +13,7 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/inspect"
 	_ "github.com/dovetail-sh/dovetail/internal/seed" // draws the same values in every run
+	"github.com/dovetail-sh/dovetail/internal/snapshot"
 )
 
 // TV-01, TV-02, TV-03: every view, on terminals of three sizes.
@@ -88,7 +89,7 @@ func TestTV_04_Keys(t *testing.T) {
 	}
 }
 
-// A screen never breaks the terminal, whatever is shown and whatever is pressed.
+// TV-02, TV-17: a screen never breaks the terminal, whatever is shown and whatever is pressed.
 func TestTV_02_NothingIsWiderThanTheTerminal(t *testing.T) {
 	t.Parallel()
 	keys := []string{
@@ -182,6 +183,50 @@ func documents() *rapid.Generator[inspect.Document] {
 	})
 }
 
+// Columns are left out by importance.
+func TestTV_03_Columns(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		width int
+		keys  string
+		want  string
+	}{
+		"TV-03: 20 columns":                 {width: 20, want: "NAME ▲"},
+		"TV-03: 40 columns":                 {width: 40, want: "NAME ▲ CPU $/HOUR"},
+		"TV-03: 80 columns":                 {width: 80, want: "NAME ▲ TYPE CPU MEMORY $/HOUR STATE"},
+		"TV-03: 80 columns, sorted by zone": {width: 80, keys: "s s s", want: "NAME ZONE ▲ CPU MEMORY $/HOUR STATE"},
+		"TV-03: 120 columns":                {width: 120, want: "NAME ▲ POOL TYPE CAPACITY AGE PODS CPU MEMORY $/HOUR STATE"},
+		"TV-03: 200 columns":                {width: 200, want: "NAME ▲ POOL TYPE ZONE CAPACITY AGE PODS CPU MEMORY $/HOUR STATE"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newScreen(t, serviceOf(mixed(30)), 0, tc.width, 24)
+			c.press(tc.keys)
+			if got := strings.Join(strings.Fields(stripped(c.model.nodes.header(tc.width))), " "); got != tc.want {
+				t.Errorf("got  %q\nwant %q", got, tc.want)
+			}
+			if full := strings.Contains(c.frame(), "ip-10-0-0-1.ec2.internal"); full != (tc.width >= 200) {
+				t.Errorf("names with their domain: %v\n%s", full, c.frame())
+			}
+		})
+	}
+}
+
+// What could not be read is said.
+func TestTV_08_IncompleteResponses(t *testing.T) {
+	t.Parallel()
+	f := mixed(5)
+	f.Missing = []snapshot.Missing{{What: "persistentvolumes", Why: "forbidden", Then: "zones of volumes are not known; ask for the ClusterRole view"}}
+	c := newScreen(t, serviceOf(f), 0, 80, 24)
+	if !strings.Contains(c.frame(), "Incomplete; e: all. persistentvolumes") {
+		t.Errorf("it is not said that something is missing:\n%s", c.frame())
+	}
+	c.press("e")
+	if !strings.Contains(c.frame(), "ask for the ClusterRole view") {
+		t.Errorf("it is not said in full:\n%s", c.frame())
+	}
+}
+
 // A response that is late or fails leaves the last good one, and the keys work.
 func TestTV_09_SlowAndFailingResponses(t *testing.T) {
 	t.Parallel()
@@ -199,7 +244,7 @@ func TestTV_09_SlowAndFailingResponses(t *testing.T) {
 	s.fail = errors.New("cannot reach the leader dovetail-0: connection refused; check that it runs")
 	c.release()
 	got := c.frame()
-	for _, want := range []string{"30 nodes", "old", "Next try in", "cannot reach the leader"} {
+	for _, want := range []string{"30 nodes", " ago", "Next try in", "cannot reach the leader"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not on the screen:\n%s", want, got)
 		}
@@ -331,8 +376,8 @@ func TestTV_12_UnknownPrices(t *testing.T) {
 	}
 }
 
-// The real services give a plan and explanations that can be drawn.
-func TestTV_13_SnapshotService(t *testing.T) {
+// TV-01, TV-02: the real plan and explanations are drawn as they are.
+func TestTV_01_SnapshotService(t *testing.T) {
 	t.Parallel()
 	s := serviceOf(mixed(30))
 	c := newScreen(t, &s.Service, 0, 80, 24)

@@ -47,7 +47,8 @@ type response struct {
 // Intervals between requests. A request never begins before the one before it has ended.
 const (
 	planEvery = time.Minute
-	restShare = 4 // an interval is at least as many times as long as the last response took
+	planRest  = 20 // as restShare, for plans, which keep a processor busy
+	restShare = 4  // an interval is at least as many times as long as the last response took
 	longest   = 30 * time.Second
 	slow      = 3 * time.Second // a response that takes longer is said to be awaited
 )
