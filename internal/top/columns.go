@@ -183,11 +183,11 @@ func brief(name string) string {
 }
 
 func newNodes(order bars) *table[nodeRow] {
-	name := textColumn("name", 0, 16, 0, func(r *nodeRow) string { return r.Name })
+	name := textColumn("name", 0, 20, 0, func(r *nodeRow) string { return r.Name })
 	name.brief = func(r *nodeRow) string { return brief(r.Name) }
 	columns := []column[nodeRow]{
 		name,
-		textColumn("pool", 7, 6, 24, func(r *nodeRow) string { return orUnknown(r.Pool) }),
+		textColumn("pool", 7, 12, 24, func(r *nodeRow) string { return orUnknown(r.Pool) }),
 		textColumn("type", 5, 0, 20, func(r *nodeRow) string { return orUnknown(r.InstanceType) }),
 		textColumn("zone", 10, 0, 16, func(r *nodeRow) string { return orUnknown(r.Zone) }),
 		textColumn("capacity", 8, 0, 12, func(r *nodeRow) string { return orUnknown(r.CapacityType) }),

@@ -141,7 +141,7 @@ type screen struct {
 func newScreen(t testing.TB, s inspect.Service, every time.Duration, width, height int) *screen {
 	t.Helper()
 	c := &screen{t: t, now: snapshottest.Now().Add(90 * time.Second)}
-	r := requestsTo(t.Context(), s, func() time.Time { return c.now })
+	r := requestsTo(t.Context(), s, time.Minute, func() time.Time { return c.now })
 	r.tick = nil // time passes when the test says so
 	c.model = newModel(r, every)
 	c.send(tea.WindowSizeMsg{Width: width, Height: height})

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/dovetail-sh/dovetail/internal/inspect"
@@ -222,7 +224,7 @@ func TestTV_08_IncompleteResponses(t *testing.T) {
 		t.Errorf("it is not said that something is missing:\n%s", c.frame())
 	}
 	c.press("e")
-	if !strings.Contains(c.frame(), "ask for the ClusterRole view") {
+	if !strings.Contains(strings.Join(strings.Fields(c.frame()), " "), "ask for the ClusterRole view") {
 		t.Errorf("it is not said in full:\n%s", c.frame())
 	}
 }
@@ -397,4 +399,29 @@ func TestTV_14_Plain(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "plain.txt", b.String())
+}
+
+// TV-01: the page for users shows the screen as it is.
+func TestTV_01_TheHowToPage(t *testing.T) {
+	t.Parallel()
+	const page = "../../docs/how-to/watch-with-top.md"
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, _ := strings.Cut(string(text), "```text\n")
+	_, after, found := strings.Cut(rest, "```\n")
+	if !found {
+		t.Fatal("the page has no screen")
+	}
+	c := newScreen(t, serviceOf(mixed(30)), 0, 100, 20)
+	c.press("down down down")
+	got := before + "```text\n" + c.frame() + "```\n" + after
+	if *rewrite {
+		if err := os.WriteFile(page, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	} else if d := cmp.Diff(string(text), got); d != "" {
+		t.Errorf("%s (-page +screen):\n%s", page, d)
+	}
 }

@@ -15,16 +15,11 @@ import (
 // Options say how the view runs.
 type Options struct {
 	Interval    time.Duration // between a response and the next request; 0: the cluster cannot change
+	Timeout     time.Duration // of a request
 	In          io.Reader     // a terminal; nil: the controlling terminal
 	Out         io.Writer     // a terminal
 	Environment []string      // KEY=VALUE; for example NO_COLOR=1
 }
-
-// Deadlines of requests.
-const (
-	fleetTimeout = 30 * time.Second
-	planTimeout  = 5 * time.Minute
-)
 
 // Run shows the view until the user quits. The terminal is then as it was before, also after a signal or a panic.
 func Run(ctx context.Context, s inspect.Service, o Options) error {
@@ -32,7 +27,7 @@ func Run(ctx context.Context, s inspect.Service, o Options) error {
 	if o.In != nil {
 		options = append(options, tea.WithInput(o.In))
 	}
-	_, err := tea.NewProgram(newModel(requestsTo(ctx, s, time.Now), o.Interval), options...).Run()
+	_, err := tea.NewProgram(newModel(requestsTo(ctx, s, o.Timeout, time.Now), o.Interval), options...).Run()
 	if errors.Is(err, tea.ErrInterrupted) {
 		return nil // Ctrl-C from outside
 	}
@@ -43,42 +38,52 @@ func Run(ctx context.Context, s inspect.Service, o Options) error {
 }
 
 // requestsTo makes the commands of a Model from a Service and the clock.
-func requestsTo(ctx context.Context, s inspect.Service, clock func() time.Time) requests {
+func requestsTo(ctx context.Context, s inspect.Service, timeout time.Duration, clock func() time.Time) requests {
+	// ask runs one request, and says when it ended and how long it took.
+	ask := func(request func(context.Context) error) response {
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		begin := clock()
+		err := request(ctx)
+		end := clock()
+		return response{at: end, took: end.Sub(begin), err: err}
+	}
 	return requests{
 		begin: func() tea.Msg { return tickMsg{now: clock()} },
 		tick: func() tea.Msg { // the timer begins with the command, not with this function
 			return tea.Tick(time.Second, func(now time.Time) tea.Msg { return tickMsg{now: now} })()
 		},
 		fleet: func() tea.Msg {
-			ctx, cancel := context.WithTimeout(ctx, fleetTimeout)
-			defer cancel()
-			begin := clock()
-			f, err := s.Fleet(ctx)
-			return fleetMsg{response: answer(begin, clock(), err), fleet: f}
+			var msg fleetMsg
+			msg.response = ask(func(ctx context.Context) (err error) {
+				msg.fleet, err = s.Fleet(ctx)
+				return err
+			})
+			return msg
 		},
 		plan: func() tea.Msg {
-			ctx, cancel := context.WithTimeout(ctx, planTimeout)
-			defer cancel()
-			begin := clock()
-			c, err := s.Plan(ctx, inspect.WhatIf{})
-			return planMsg{response: answer(begin, clock(), err), changes: c}
+			var msg planMsg
+			msg.response = ask(func(ctx context.Context) (err error) {
+				msg.changes, err = s.Plan(ctx, inspect.WhatIf{})
+				return err
+			})
+			return msg
 		},
 		explain: func(about inspect.Subject) tea.Cmd {
 			return func() tea.Msg {
-				ctx, cancel := context.WithTimeout(ctx, fleetTimeout)
-				defer cancel()
-				begin := clock()
-				e, err := s.Explain(ctx, about)
-				msg := explainMsg{response: answer(begin, clock(), err), about: about}
-				if err == nil {
-					msg.document = e.Document()
-				}
+				msg := explainMsg{about: about}
+				msg.response = ask(func(ctx context.Context) error {
+					e, err := s.Explain(ctx, about)
+					if err == nil {
+						msg.document = e.Document()
+						if len(e.Notes) > 0 {
+							msg.document.Sections = append(msg.document.Sections, inspect.Section{Title: "What the response lacks", Lines: e.Notes})
+						}
+					}
+					return err
+				})
 				return msg
 			}
 		},
 	}
-}
-
-func answer(begin, end time.Time, err error) response {
-	return response{at: end, took: end.Sub(begin), err: err}
 }

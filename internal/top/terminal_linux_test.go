@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(terminalRole) == "" {
 		os.Exit(m.Run())
 	}
-	err := Run(context.Background(), panicking{serviceOf(mixed(30))}, Options{In: os.Stdin, Out: os.Stdout, Environment: os.Environ()})
+	err := Run(context.Background(), panicking{serviceOf(mixed(30))}, Options{Timeout: time.Minute, In: os.Stdin, Out: os.Stdout, Environment: os.Environ()})
 	if err != nil {
 		fmt.Println("ERROR", err)
 		os.Exit(1)
