@@ -85,6 +85,7 @@ func New(s Streams) *cobra.Command {
 		return usageError{err}
 	})
 	root.AddCommand(
+		newAdvise(s),
 		newCRDs(s),
 		newConsole(s),
 		newController(s),

@@ -94,7 +94,7 @@ func (f *sourceFlags) openAddress(ctx context.Context, kube *rest.Config) (inspe
 	return api.Connect(ctx, f.address, api.Target{Kube: kube, ServiceAccount: f.account})
 }
 
-func openScenario(name string, s Streams) (inspect.Service, error) {
+func openScenario(name string, s Streams) (*snapshot.Service, error) {
 	data, err := readScenario(name, s.In)
 	if err != nil {
 		return nil, usageError{err}

@@ -71,7 +71,9 @@ func TestRP_02_EveryKindOfDifferenceIsFound(t *testing.T) {
 			[]inspect.Difference{{What: inspect.DiffersInEvictions, Before: "30", After: "12"}},
 		},
 		"it removed a node that stays now": {
-			func(c *inspect.Changes) { c.Remove = append(c.Remove, inspect.Removal{Node: "node-0001", Reason: "Empty"}) },
+			func(c *inspect.Changes) {
+				c.Remove = append(c.Remove, inspect.Removal{Node: "node-0001", Reason: "Empty"})
+			},
 			[]inspect.Difference{{What: inspect.DiffersInRemoved, Object: "node-0001", Before: "Empty, later"}},
 		},
 		"it began later": {
@@ -79,7 +81,9 @@ func TestRP_02_EveryKindOfDifferenceIsFound(t *testing.T) {
 			[]inspect.Difference{{What: inspect.DiffersInRemoved, Object: "node-0003", Before: "Underutilized, later", After: "Underutilized, now"}},
 		},
 		"it launched one more": {
-			func(c *inspect.Changes) { c.Launch = append(c.Launch, inspect.Launch{Pool: "p", Type: "t", Zone: "z", Market: "spot"}) },
+			func(c *inspect.Changes) {
+				c.Launch = append(c.Launch, inspect.Launch{Pool: "p", Type: "t", Zone: "z", Market: "spot"})
+			},
 			[]inspect.Difference{{What: inspect.DiffersInLaunched, Object: "spot t in z of NodePool p", Before: "1 node"}},
 		},
 		"it moved a pod elsewhere": {

@@ -60,10 +60,8 @@ func (s *Service) Subjects(ctx context.Context) ([]inspect.Subject, error) {
 
 // Plan implements inspect.Service.
 func (s *Service) Plan(ctx context.Context, change inspect.WhatIf) (inspect.Changes, error) {
-	for _, what := range []string{"nodes", "pods"} { // without them every plan would be false
-		if m, lacks := s.File.Lacks(what); lacks {
-			return inspect.Changes{}, fmt.Errorf("%s could not be read (%s): %s", what, m.Why, m.Then)
-		}
+	if err := s.complete(); err != nil {
+		return inspect.Changes{}, err
 	}
 	file, err := s.File.With(change, s.Words)
 	if err != nil {
@@ -76,6 +74,30 @@ func (s *Service) Plan(ctx context.Context, change inspect.WhatIf) (inspect.Chan
 	changes, err := l.Plan(ctx, inspect.WhatIf{})
 	changes.Notes = append(changes.Notes, file.notes()...)
 	return changes, err
+}
+
+// Advise says what could be changed about the cluster.
+func (s *Service) Advise(ctx context.Context) (inspect.Advice, error) {
+	if err := s.complete(); err != nil {
+		return inspect.Advice{}, err
+	}
+	l, err := s.local()
+	if err != nil {
+		return inspect.Advice{}, err
+	}
+	a := inspect.Advise(l.Cluster, func() bool { return ctx.Err() != nil })
+	a.Notes = append(a.Notes, s.File.notes()...)
+	return a, ctx.Err()
+}
+
+// complete refuses a File without which every plan would be false.
+func (s *Service) complete() error {
+	for _, what := range []string{"nodes", "pods"} {
+		if m, lacks := s.File.Lacks(what); lacks {
+			return fmt.Errorf("%s could not be read (%s): %s", what, m.Why, m.Then)
+		}
+	}
+	return nil
 }
 
 // notes are what the File lacks.
