@@ -35,7 +35,9 @@ func TestWP_19_ConsoleServesOnThisMachineWithAToken(t *testing.T) {
 	printed, out := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		ended <- runConsole(ctx, &consoleFlags{source: sourceFlags{scenario: path}}, Streams{Out: out, In: strings.NewReader("")})
+		cmd := newConsole(Streams{Out: out, In: strings.NewReader(""), LookupEnv: func(string) (string, bool) { return "", false }})
+		cmd.SetArgs([]string{"--scenario", path})
+		ended <- cmd.ExecuteContext(ctx)
 		_ = out.Close()
 	}()
 	line, err := bufio.NewReader(printed).ReadString('\n')

@@ -30,6 +30,9 @@ func adviseAgainst(c Config, found map[string]given, f *findings) {
 	if c.Gates.TerminateFirstRepair && !c.Gates.NodeRepair {
 		f.warn(found["feature-gates"], "gate TerminateFirstRepair does nothing without gate NodeRepair")
 	}
+	if c.Server.Console && !c.Server.Decisions {
+		f.warn(found["serve-console"], "the page shows nothing with --serve-decisions=false")
+	}
 	if c.AWS.VMMemoryOverheadPercent >= 1 {
 		f.warn(found["vm-memory-overhead-percent"], "a fraction of 1 or more leaves no memory for pods; 7.5 % is 0.075")
 	}

@@ -165,6 +165,7 @@ func TestWarnings(t *testing.T) {
 		"V15-02 legacy repair with the gate":    {args: []string{"--legacy-node-repair", "--feature-gates=NodeRepair=true"}},
 		"V15-01 terminate first without repair": {args: []string{"--feature-gates=TerminateFirstRepair=true"}, want: "does nothing without gate NodeRepair"},
 		"V15-01 terminate first with repair":    {args: []string{"--feature-gates=TerminateFirstRepair=true,NodeRepair=true"}},
+		"WP-01 a page without data":             {args: []string{"--serve-console", "--serve-decisions=false"}, want: "the page shows nothing"},
 		"a gate that works":                     {args: []string{"--feature-gates=ReservedCapacity=false,PodDeletionCostManagement=true"}},
 		"a retired gate":                        {args: []string{"--feature-gates=Drift=true"}, want: `unknown gate "Drift" is ignored`},
 		"a retired gate with any value":         {args: []string{"--feature-gates=Drift=maybe"}, want: `unknown gate "Drift" is ignored`},

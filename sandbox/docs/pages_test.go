@@ -36,6 +36,11 @@ func list() []page {
 			// The controller is a process of this machine, whose name is that of the holder.
 			replace: []string{" 8080 &", " 18081:8080 &", "localhost:8080", "localhost:18081", "pod/${holder%%_*}", "deployment/karpenter"},
 		},
+		{
+			name:    "docs/how-to/use-the-console.md",
+			after:   "kubectl delete clusterrolebinding,clusterrole dovetail-viewer\nkubectl delete serviceaccount dovetail-viewer -n kube-system",
+			replace: []string{" 8080 &", " 18082:8080 &", "localhost:8080", "localhost:18082", "pod/${holder%%_*}", "deployment/karpenter"},
+		},
 		{name: "docs/how-to/troubleshoot.md", before: class, after: cleanUp},
 		{name: "docs/how-to/monitor.md", before: "kubectl create namespace monitoring", after: "kubectl delete namespace monitoring"},
 		{name: "docs/how-to/upgrade.md"},

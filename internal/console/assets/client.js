@@ -49,9 +49,20 @@ export const fleet = async () => {
 };
 export const past = (query) => request('history?' + new URLSearchParams(query));
 export const explain = (subject) => request('explain?' + new URLSearchParams({ ...subject, document: 'true' }));
-export const plan = (whatIf) => request('plan?document=true', { method: 'POST', body: JSON.stringify(whatIf), headers: { 'Content-Type': 'application/json' } });
+export const plan = (whatIf) => request('plan?document=true', { method: 'POST', body: JSON.stringify(whatIf), headers: { 'Content-Type': 'application/json' } }, 4);
 
-async function request(path, options = {}) {
+// An object that is not found comes as JSON, with names that were perhaps meant; all else as text.
+function explained(text) {
+  try {
+    const { subject, similar } = JSON.parse(text);
+    const name = [subject.kind, subject.namespace, subject.name].filter(Boolean).join('/');
+    return `${name} was not found.` + (similar?.length ? ` Did you mean ${similar.join(' or ')}?` : '');
+  } catch {
+    return text;
+  }
+}
+
+async function request(path, options = {}, tries = 0) {
   const timeout = AbortSignal.timeout(60_000);
   let response;
   try {
@@ -69,7 +80,11 @@ async function request(path, options = {}) {
     throw new Failure('The server cannot be reached.', 'Check that kubectl port-forward, or dovetail console, still runs.', 0);
   }
   if (response.ok) return response.json();
-  const text = (await response.text()).trim();
+  if (response.status === 429 && tries > 0) {
+    await new Promise((resume) => setTimeout(resume, 1000 * Math.min(10, Number(response.headers.get('Retry-After')) || 1)));
+    return request(path, options, tries - 1);
+  }
+  const text = explained((await response.text()).trim());
   throw new Failure(text || 'The server responded with status ' + response.status + '.', nextStep(response.status), response.status);
 }
 
@@ -80,11 +95,11 @@ function nextStep(status) {
     case 403:
       return 'Grant the owner of the token the right, or paste the token of another one.';
     case 404:
-      return 'The object may be gone, or its name misspelled. If nothing is found, the server is older than this page.';
+      return 'The object may be gone by now. If the whole page shows nothing, set --serve-decisions=true for the controller: the page shows what it serves.';
     case 429:
     case 503:
       return 'The page tries again by itself.';
     default:
-      return status >= 500 ? 'Look at the log of the controller. The page tries again by itself.' : '';
+      return status >= 500 ? 'The page tries again by itself. If that does not help, look at the log of the controller.' : '';
   }
 }

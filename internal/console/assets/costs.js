@@ -4,6 +4,7 @@ import { amount, hourly, moment, monthly, percent, timeOf, dayOf, plural } from 
 
 const chart = byID('chart');
 const readout = byID('chart-readout');
+const hour = 3600_000;
 const margin = { left: 54, right: 14, top: 12, bottom: 24 };
 let points = []; // { at, hourly, bound, nodes, pods, evictions }
 let chosen = -1; // index of the point that is read out; -1 is the latest
@@ -47,6 +48,11 @@ export function showCosts(costs, fleet) {
   draw();
 }
 
+export function forgetCosts() {
+  points = [];
+  sampled = [];
+}
+
 function choose(index) {
   chosen = index;
   draw();
@@ -69,10 +75,9 @@ function draw() {
       svg('text', { class: 'tick', x: margin.left - 8, y: y(top * share) + 4, 'text-anchor': 'end' }, amount(top * share)),
     );
   }
-  const ticks = Math.max(2, Math.min(6, Math.floor(width / 140)));
-  for (let i = 0; i < ticks; i++) {
-    const at = first + ((last - first) * i) / (ticks - 1);
-    image.append(svg('text', { class: 'tick', x: x(at), y: height - 6, 'text-anchor': i === 0 ? 'start' : i === ticks - 1 ? 'end' : 'middle' }, last - first > 36 * 3600e3 ? dayOf(at) : timeOf(at)));
+  for (const at of timeTicks(first, last, width)) {
+    const anchor = x(at) < margin.left + 20 ? 'start' : x(at) > width - margin.right - 24 ? 'end' : 'middle';
+    image.append(svg('text', { class: 'tick', x: x(at), y: height - 6, 'text-anchor': anchor }, last - first > 36 * hour ? dayOf(at) : timeOf(at)));
   }
   const cost = steps(points, (p) => p.hourly, x, y, last);
   image.append(svg('path', { class: 'cost-area', d: `${cost}V${y(0)}H${x(first)}Z` }), svg('path', { class: 'cost-line', d: cost }));
@@ -92,6 +97,16 @@ function draw() {
     el('span', { class: 'when' }, chosen < 0 ? 'Now' : moment(shown.at)),
     `${hourly(shown.hourly)}, ${monthly(shown.hourly)}${gap}, ${plural(shown.nodes, 'node')}, ${plural(shown.pods, 'pod')}${shown.evictions ? ', ' + plural(shown.evictions, 'eviction') : ''}`,
   );
+}
+
+// timeTicks are full hours, days or minutes of the clock of the reader, as many as there is room for.
+function timeTicks(first, last, width) {
+  const most = Math.max(2, Math.floor(width / 130));
+  const step = [1 / 60, 1 / 12, 1 / 4, 1 / 2, 1, 2, 3, 4, 6, 12, 24, 48, 168, 730].map((hours) => hours * hour).find((s) => (last - first) / s <= most) ?? (last - first) / most;
+  const zone = new Date(first).getTimezoneOffset() * 60_000;
+  const ticks = [];
+  for (let at = Math.ceil((first - zone) / step) * step + zone; at <= last; at += step) ticks.push(at);
+  return ticks;
 }
 
 // A cost holds until the next one is known: the line goes in steps.

@@ -55,9 +55,21 @@ function sectionOf(s) {
 }
 
 function table(columns, rows, caption) {
+  const used = rows[0].map((_, i) => i).filter((i) => rows.some((row) => row[i]));
+  const numeric = used.filter((i) => rows.every((row) => amount.test(row[i] ?? '')));
+  const mark = (i) => (numeric.includes(i) ? 'true' : null);
   return el('div', { class: 'scroll', tabindex: '0', role: 'group', 'aria-label': caption },
-    el('table', {}, columns.length ? el('thead', {}, el('tr', {}, columns.map((c) => el('th', { scope: 'col' }, c)))) : null,
-      el('tbody', {}, rows.map((row) => el('tr', {}, row.map((cell, i) => el('td', { 'data-number': /^[-+−]?\$?[\d,.]+( ?%)?(\/h)?$/.test(cell) ? 'true' : null, 'data-column': columns[i] ?? '' }, ...linked(cell))))))));
+    el('table', {}, columns.length ? el('thead', {}, el('tr', {}, used.map((i) => el('th', { scope: 'col', 'data-number': mark(i) }, columns[i] ?? '')))) : null,
+      el('tbody', {}, rows.map((row) => el('tr', {}, used.map((i) => el('td', { 'data-number': mark(i) }, cell(columns[i] ?? '', row[i] ?? ''))))))));
+}
+
+const amount = /^([-+−]?\$?[\d,.]+( ?%)?(\/h)?)?$/;
+
+// cell is a text, or a button where the column says what object it names.
+function cell(column, text) {
+  const kind = { pod: 'pod', node: 'node', nodepool: 'nodepool', nodeclaim: 'nodeclaim' }[column.toLowerCase()];
+  if (!kind || !(kind === 'pod' ? /^[a-z0-9.-]+\/[a-z0-9.-]+$/ : /^[a-z0-9.-]+$/).test(text)) return linked(text);
+  return el('button', { type: 'button', class: 'link', onclick: () => openSubject(parseSubject(kind + '/' + text)) }, text);
 }
 
 const subject = /\b(pod\/[a-z0-9][a-z0-9.-]*\/[a-z0-9][a-z0-9.-]*[a-z0-9]|(?:node|nodeclaim|nodepool)\/[a-z0-9][a-z0-9.-]*[a-z0-9])/g;

@@ -42,6 +42,12 @@ export function show(element, visible) {
   if (element.hidden === visible) element.hidden = !visible;
 }
 
+// clear removes the children of an element, also of one that sync filled.
+export function clear(element) {
+  element.replaceChildren();
+  element.known?.clear();
+}
+
 export const byID = (id) => document.getElementById(id);
 
 // sync makes the children of parent those of items, in their order. An element stays the same as long as its key does, and

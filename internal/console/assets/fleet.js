@@ -11,7 +11,7 @@ const groupings = {
   none: { label: 'nothing', of: () => '' },
 };
 // Sizes of tiles in px. A step down happens only when the tiles no longer fit, so that a node more or less moves little.
-const sizes = [124, 96, 54, 40, 30, 22, 17, 13, 11];
+const sizes = [124, 96, 54, 46, 40, 35, 30, 26, 22, 19, 17, 15, 13, 11];
 const roomy = 96; // from this size on, tiles have text
 const narrowest = 130; // of a column
 
@@ -44,6 +44,11 @@ export function startFleet(openNode) {
   map.addEventListener('pointerleave', hideCard);
   map.addEventListener('scroll', hideCard, { passive: true });
   new ResizeObserver(draw).observe(map);
+}
+
+export function forgetFleet() {
+  fleet = null;
+  hideCard();
 }
 
 export function showFleet(value) {

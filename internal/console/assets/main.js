@@ -1,10 +1,10 @@
 // Starts the page, keeps it fresh, and says when it is not.
-import { byID, el, set, show, sync, write } from './dom.js';
+import { byID, clear, el, set, show, sync, write } from './dom.js';
 import { age, amount, hourly, moment, monthly, number, percent, plural, secondOf, shareOf } from './format.js';
 import * as client from './client.js';
 import { documentOf, fillDrawer, isShown, nameOf, openDrawer, startDrawer } from './document.js';
-import { showFleet, startFleet } from './fleet.js';
-import { showCosts, startCosts } from './costs.js';
+import { forgetFleet, showFleet, startFleet } from './fleet.js';
+import { forgetCosts, showCosts, startCosts } from './costs.js';
 import { showPending, showTimeline } from './timeline.js';
 import { showChoices, startWhatIf } from './whatif.js';
 
@@ -222,7 +222,16 @@ function showFreshness() {
   write(byID('freshness-text'), text);
 }
 
+// wipe removes all data from the page: whoever sits down here next has no token.
+function wipe() {
+  forgetFleet();
+  forgetCosts();
+  for (const id of ['totals', 'map', 'timeline', 'pending', 'chart', 'chart-readout', 'without-choices', 'whatif-result', 'fleet-notes', 'card']) clear(byID(id));
+  write(byID('source'), 'console');
+}
+
 function askForToken(why) {
+  wipe();
   clearTimeout(state.timer);
   Object.assign(state, { fleet: null, plan: null, planned: 0 });
   byID('drawer').close();

@@ -35,6 +35,16 @@ func testExplanation(t *testing.T, open opener) {
 	}
 	eval[bool](p, "(document.querySelector('#drawer-body button').click(), true)")
 	p.wait("document.querySelector('#drawer .answer')?.innerText === 'This is pod/default/web-0-1.'")
+	s.set(func(s *service) { s.explain = nil })
+	eval[bool](p, "(document.querySelectorAll('#drawer-body button')[1].click(), true)") // a NodePool that exists
+	p.wait("document.querySelector('#drawer-title').innerText === 'nodepool/default' && document.querySelector('#drawer .answer')")
+	eval[bool](p, "(document.querySelector('#drawer-back').click(), true)") // to the pod, which does not exist
+	p.wait("document.querySelector('#drawer .problem')?.innerText.startsWith('pod/default/web-0-1 was not found.')")
+	s.set(func(s *service) {
+		s.explain = func(about inspect.Subject) inspect.Document {
+			return inspect.Document{Answer: "This is " + about.String()}
+		}
+	})
 	eval[bool](p, "(document.querySelector('#drawer-back').click(), true)")
 	p.wait("document.querySelector('#drawer .answer')?.innerText.startsWith('This is node/')")
 	p.noProblems()
@@ -170,7 +180,7 @@ func testFreshness(t *testing.T, open opener) {
 	}
 	s.set(func(s *service) { s.fail = errors.New("the caches have not synced") })
 	p.refresh()
-	if text := p.text("#failure"); !strings.Contains(text, "the caches have not synced") || !strings.Contains(text, "Look at the log of the controller") {
+	if text := p.text("#failure"); !strings.Contains(text, "the caches have not synced") || !strings.Contains(text, "look at the log of the controller") {
 		t.Errorf("after a failure the page says %q, want the reason and the next step", text)
 	}
 	if state() != "old" || eval[bool](p, "document.querySelector('#main').hidden") {

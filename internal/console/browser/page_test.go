@@ -143,6 +143,9 @@ func testTokenOfTheAddress(t *testing.T, open opener) {
 	if left := eval[string](p, "JSON.stringify([Object.keys(sessionStorage), Object.keys(localStorage), document.cookie])"); left != `[[],[],""]` {
 		t.Errorf("after it was forgotten, the browser stores %s", left)
 	}
+	if html := eval[string](p, "document.documentElement.outerHTML"); strings.Contains(html, "ip-10-0-0-") || strings.Contains(html, "leader dovetail-0") {
+		t.Error("after the token was forgotten, the page still has data")
+	}
 	p.noProblems()
 }
 
@@ -153,7 +156,7 @@ func testWithoutToken(t *testing.T, open opener) {
 	if got := eval[string](p, "document.activeElement.id"); got != "token-input" {
 		t.Errorf("the focus is on %q, want the field for the token", got)
 	}
-	if text := p.text("#token-view"); !strings.Contains(text, "kubectl create token") || !strings.Contains(text, "--verb=get --non-resource-url=") {
+	if text := p.text("#token-view"); !strings.Contains(text, "kubectl create token") || !strings.Contains(text, "--non-resource-url=/debug/decisions") {
 		t.Errorf("the page shows %q, want the commands that create a token", text)
 	}
 	for token, want := range map[string]string{"wrong": "a bearer token of this cluster is needed", "forbidden": "may not read this"} {

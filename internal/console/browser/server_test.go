@@ -99,13 +99,16 @@ func guarded(next http.Handler) http.Handler {
 func endpoints(s *service) http.Handler {
 	answers := api.Handler(s)
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if s.explain == nil || req.URL.Path != api.Prefix+"explain" {
+		s.mu.Lock()
+		explain := s.explain
+		s.mu.Unlock()
+		if explain == nil || req.URL.Path != api.Prefix+"explain" {
 			answers.ServeHTTP(w, req)
 			return
 		}
 		q := req.URL.Query()
 		about := inspect.Subject{Kind: inspect.Kind(q.Get("kind")), Namespace: q.Get("namespace"), Name: q.Get("name")}
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(map[string]any{"document": s.explain(about)})
+		_ = json.NewEncoder(w).Encode(map[string]any{"document": explain(about)})
 	})
 }
