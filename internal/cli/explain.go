@@ -44,7 +44,7 @@ func newExplain(s Streams) *cobra.Command {
 	}
 	f.source.bind(cmd.Flags())
 	f.format.bind(cmd)
-	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", "namespace of the pod")
+	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", "namespace of the pod; if empty, that of the context of the kubeconfig")
 	return cmd
 }
 
@@ -57,11 +57,22 @@ func runExplain(ctx context.Context, f *explainFlags, s Streams, args []string) 
 	if err != nil {
 		return err
 	}
+	if about.Kind == inspect.KindPod && about.Namespace == "" {
+		about.Namespace = f.podNamespace(s)
+	}
 	e, err := service.Explain(ctx, about)
 	if err != nil {
 		return err
 	}
 	return writeResponse(s.Out, f.format, &e, e.Document(), e.Notes)
+}
+
+// podNamespace is where pods are looked for.
+func (f *explainFlags) podNamespace(s Streams) string {
+	if f.namespace != "" {
+		return f.namespace
+	}
+	return f.source.podNamespace(s.LookupEnv)
 }
 
 // kindNames are the kinds that can be explained, under all names that users have for them; the first is the full one.
@@ -137,7 +148,7 @@ func (f *explainFlags) complete(ctx context.Context, s Streams, args []string, t
 	if !known {
 		return nil, none
 	}
-	names, err := f.names(ctx, s, kind)
+	names, err := f.source.names(ctx, s, kind, f.podNamespace(s))
 	if err != nil {
 		return nil, none
 	}
@@ -147,38 +158,4 @@ func (f *explainFlags) complete(ctx context.Context, s Streams, args []string, t
 		}
 	}
 	return names, none
-}
-
-// names are those of all objects of a kind. Of a source that cannot name its pods, those that are pending are proposed.
-func (f *explainFlags) names(ctx context.Context, s Streams, kind inspect.Kind) ([]string, error) {
-	service, err := f.source.open(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	all, err := subjects(ctx, service)
-	if err != nil {
-		return nil, err
-	}
-	namespace := f.namespace
-	if namespace == "" {
-		namespace = "default"
-	}
-	var names []string
-	for _, one := range all {
-		if one.Kind == kind && (kind != inspect.KindPod || one.Namespace == namespace) {
-			names = append(names, one.Name)
-		}
-	}
-	return names, nil
-}
-
-func subjects(ctx context.Context, service inspect.Service) ([]inspect.Subject, error) {
-	if lister, can := service.(inspect.Lister); can {
-		return lister.Subjects(ctx)
-	}
-	fleet, err := service.Fleet(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return fleet.Subjects(), nil
 }

@@ -67,14 +67,19 @@ func nodeClasses() []metav1.GroupKind {
 	return []metav1.GroupKind{{Group: awsv1.Group, Kind: awsv1.Kind}}
 }
 
-// connectTo finds the cluster as kubectl does, and what its user calls it.
-func connectTo(env func(string) (string, bool), file, contextName string) (*rest.Config, string, error) {
+// kubeconfig finds the kubeconfig as kubectl does.
+func kubeconfig(env func(string) (string, bool), file, contextName string) clientcmd.ClientConfig {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = file
 	if files, set := env("KUBECONFIG"); set && files != "" {
 		rules.Precedence = filepath.SplitList(files)
 	}
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: contextName})
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: contextName})
+}
+
+// connectTo finds the cluster as kubectl does, and what its user calls it.
+func connectTo(env func(string) (string, bool), file, contextName string) (*rest.Config, string, error) {
+	loader := kubeconfig(env, file, contextName)
 	raw, err := loader.RawConfig()
 	if err != nil {
 		return nil, "", fmt.Errorf("no cluster: %w; name another file with --kubeconfig", err)

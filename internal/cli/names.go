@@ -2,54 +2,82 @@ package cli
 
 import (
 	"context"
-	"errors"
-	"slices"
-	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"k8s.io/client-go/metadata"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/inspect"
 )
 
-// Subjects implements inspect.Lister with the names of objects, in one request for each kind. Kinds that may not be read are
-// left out, unless that is all of them.
-func (l *liveSource) Subjects(ctx context.Context) ([]inspect.Subject, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+const (
+	completionTimeout = 3 * time.Second // a shell that waits longer seems to hang
+	maxNames          = 1000            // proposed
+)
+
+// podNamespace is that of the context of the kubeconfig; of a file, it is default.
+func (f *sourceFlags) podNamespace(env func(string) (string, bool)) string {
+	if f.scenario == "" {
+		if namespace, _, err := kubeconfig(env, f.kubeconfig, f.context).Namespace(); err == nil && namespace != "" {
+			return namespace
+		}
+	}
+	return metav1.NamespaceDefault
+}
+
+// names are those of the objects of a kind, for completion: of pods, those of a namespace. Of a source that cannot name its
+// running pods, those that are pending are proposed.
+func (f *sourceFlags) names(ctx context.Context, s Streams, kind inspect.Kind, namespace string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
 	defer cancel()
-	reader, err := newReader(l.objects.kube)
+	service, err := f.open(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	kinds := []struct {
-		kind inspect.Kind
-		gvk  schema.GroupVersionKind
-	}{
-		{inspect.KindPod, corev1.SchemeGroupVersion.WithKind("PodList")},
-		{inspect.KindNode, corev1.SchemeGroupVersion.WithKind("NodeList")},
-		{inspect.KindNodeClaim, karpv1.GroupVersion().WithKind("NodeClaimList")},
-		{inspect.KindNodePool, karpv1.GroupVersion().WithKind("NodePoolList")},
+	if lister, can := service.(inspect.Lister); can {
+		return lister.Subjects(ctx, kind, namespace)
 	}
-	found, failed := make([][]inspect.Subject, len(kinds)), make([]error, len(kinds))
-	var all sync.WaitGroup
-	for i := range kinds {
-		all.Go(func() {
-			list := &metav1.PartialObjectMetadataList{}
-			list.SetGroupVersionKind(kinds[i].gvk)
-			if failed[i] = reader.List(ctx, list, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}}); failed[i] != nil {
-				return
-			}
-			for j := range list.Items {
-				found[i] = append(found[i], inspect.Subject{Kind: kinds[i].kind, Namespace: list.Items[j].Namespace, Name: list.Items[j].Name})
-			}
-		})
+	fleet, err := service.Fleet(ctx)
+	if err != nil {
+		return nil, err
 	}
-	all.Wait()
-	if !slices.Contains(failed, nil) {
-		return nil, errors.Join(failed...)
+	return inspect.Names(fleet.Subjects(), kind, namespace), nil
+}
+
+// Subjects implements inspect.Lister. It asks the API server for names only: a completion cannot wait for a plan.
+func (l *liveSource) Subjects(ctx context.Context, kind inspect.Kind, namespace string) ([]string, error) {
+	api, err := metadata.NewForConfig(l.objects.kube)
+	if err != nil {
+		return nil, err
 	}
-	return slices.Concat(found...), nil
+	objects := metadata.ResourceInterface(api.Resource(resourceOf(kind)))
+	if kind == inspect.KindPod {
+		objects = api.Resource(resourceOf(kind)).Namespace(namespace)
+	}
+	list, err := objects.List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return nil, err
+	}
+	items := list.Items[:min(len(list.Items), maxNames)]
+	names := make([]string, 0, len(items))
+	for i := range items {
+		names = append(names, items[i].Name)
+	}
+	return names, nil
+}
+
+func resourceOf(kind inspect.Kind) schema.GroupVersionResource {
+	switch kind {
+	case inspect.KindNode:
+		return corev1.SchemeGroupVersion.WithResource("nodes")
+	case inspect.KindNodeClaim:
+		return karpv1.GroupVersion().WithResource("nodeclaims")
+	case inspect.KindNodePool:
+		return karpv1.GroupVersion().WithResource("nodepools")
+	default:
+		return corev1.SchemeGroupVersion.WithResource("pods")
+	}
 }

@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -227,50 +226,6 @@ func TestEX_38_EventsAreRequestedByObject(t *testing.T) {
 	code = http.StatusForbidden
 	if _, err := h.History(t.Context(), inspect.HistoryQuery{}); err == nil || !strings.Contains(err.Error(), "request the right to list events") {
 		t.Errorf("without the right: %v", err)
-	}
-}
-
-// Completion knows the names of what may be read, in one request for each kind.
-func TestEX_37_NamesOfObjects(t *testing.T) {
-	t.Parallel()
-	var mu sync.Mutex
-	asked := map[string]int{}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		mu.Lock()
-		asked[req.URL.Path]++
-		mu.Unlock()
-		w.Header().Set("Content-Type", "application/json")
-		switch req.URL.Path {
-		case "/api/v1/pods":
-			_ = json.NewEncoder(w).Encode(metav1.PartialObjectMetadataList{
-				TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadataList"},
-				Items:    []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}},
-			})
-		case "/api/v1/nodes":
-			_ = json.NewEncoder(w).Encode(metav1.PartialObjectMetadataList{
-				TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadataList"},
-				Items:    []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}},
-			})
-		default:
-			w.WriteHeader(http.StatusForbidden)
-			_ = json.NewEncoder(w).Encode(metav1.Status{Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden})
-		}
-	}))
-	t.Cleanup(server.Close)
-	l := &liveSource{timeout: time.Minute, objects: &objectSource{kube: &rest.Config{Host: server.URL}}}
-	got, err := l.Subjects(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]inspect.Subject{{Kind: "pod", Namespace: "shop", Name: "web"}, {Kind: "node", Name: "a"}}, got); diff != "" {
-		t.Error(diff)
-	}
-	if len(asked) != 4 {
-		t.Errorf("asked %v, want four paths", asked)
-	}
-	server.Close()
-	if _, err := l.Subjects(t.Context()); err == nil {
-		t.Error("nothing can be read, and that is no error")
 	}
 }
 

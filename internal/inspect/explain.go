@@ -245,6 +245,17 @@ func Subjects(c *Cluster) []Subject {
 	return slices.Compact(all)
 }
 
+// Names are those of the objects of a kind: of pods, of those in a namespace.
+func Names(list []Subject, kind Kind, namespace string) []string {
+	var out []string
+	for _, s := range list {
+		if s.Kind == kind && (kind != KindPod || s.Namespace == namespace) {
+			out = append(out, s.Name)
+		}
+	}
+	return out
+}
+
 // nodeName is the name of the Node object; empty if there is only a NodeClaim.
 func (x *explainer) nodeName(n *cluster.Node) string {
 	if n.Claim == "" {

@@ -16,9 +16,10 @@ type Service interface {
 	History(ctx context.Context, query HistoryQuery) (History, error)
 }
 
-// Lister is a Service that can name all that it explains, for completion.
+// Lister is a Service that can name what it explains, for completion.
 type Lister interface {
-	Subjects(ctx context.Context) ([]Subject, error)
+	// Subjects names the objects of a kind: of pods, those of a namespace.
+	Subjects(ctx context.Context, kind Kind, namespace string) ([]string, error)
 }
 
 // Historian knows what was decided before: the ledger, or events where there is none.
@@ -110,7 +111,9 @@ func (l Local) Explain(ctx context.Context, about Subject) (Explanation, error) 
 }
 
 // Subjects implements Lister.
-func (l Local) Subjects(context.Context) ([]Subject, error) { return Subjects(l.Cluster), nil }
+func (l Local) Subjects(_ context.Context, kind Kind, namespace string) ([]string, error) {
+	return Names(Subjects(l.Cluster), kind, namespace), nil
+}
 
 // Plan implements Service.
 func (l Local) Plan(ctx context.Context, change WhatIf) (Changes, error) {

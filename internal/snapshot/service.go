@@ -50,12 +50,12 @@ func (s *Service) Explain(ctx context.Context, about inspect.Subject) (inspect.E
 }
 
 // Subjects implements inspect.Lister.
-func (s *Service) Subjects(ctx context.Context) ([]inspect.Subject, error) {
+func (s *Service) Subjects(ctx context.Context, kind inspect.Kind, namespace string) ([]string, error) {
 	l, err := s.local()
 	if err != nil {
 		return nil, err
 	}
-	return l.Subjects(ctx)
+	return l.Subjects(ctx, kind, namespace)
 }
 
 // Plan implements inspect.Service.
