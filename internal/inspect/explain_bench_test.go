@@ -15,8 +15,11 @@ func BenchmarkEX_10_Explain(b *testing.B) {
 		b.Fatal(err)
 	}
 	for _, about := range []inspect.Subject{
-		{Kind: inspect.KindPod, Name: "pending-0000"}, {Kind: inspect.KindPod, Name: "huge-0000"}, {Kind: inspect.KindPod, Name: "web-0500-3"},
-		{Kind: inspect.KindNode, Name: "node-0500"}, {Kind: inspect.KindNodePool, Name: snapshottest.PoolName},
+		{Kind: inspect.KindPod, Name: "pending-0000"},
+		{Kind: inspect.KindPod, Name: "huge-0000"},
+		{Kind: inspect.KindPod, Name: "web-0500-3"},
+		{Kind: inspect.KindNode, Name: "node-0500"},
+		{Kind: inspect.KindNodePool, Name: snapshottest.PoolName},
 	} {
 		b.Run(string(about.Kind)+"/"+about.Name, func(b *testing.B) {
 			for b.Loop() {
