@@ -29,10 +29,12 @@ func newExplain(s Streams) *cobra.Command {
 			"  nodeclaim  its pods if it were launched now\n" +
 			"  nodepool   what it would launch for pending pods, why it launches nothing for others, why its nodes stay, and what\n" +
 			"             its budgets allow now\n\n" +
-			"KIND NAME can be written KIND/NAME; po and no are short for pod and node. It changes nothing in the cluster.",
-		Example: "  # why is this pod pending?\n  dovetail explain pod web-7d4f9-x2x7q -n shop --scenario cluster.json\n\n" +
-			"  # why is this node still here? with what to do about each reason\n  dovetail explain node/ip-10-0-1-2.ec2.internal -o wide --scenario cluster.json\n\n" +
-			"  # why does this NodePool launch nothing?\n  dovetail explain nodepool default --scenario cluster.json",
+			"It ends with what happened to the object before. The leader of the controller is asked, or the objects of the cluster\n" +
+			"if it cannot answer; nothing is changed.\n\n" +
+			"KIND NAME can be written KIND/NAME; po and no are short for pod and node.",
+		Example: "  # why is this pod pending?\n  dovetail explain pod web-7d4f9-x2x7q -n shop\n\n" +
+			"  # why is this node still here? with what to do about each reason\n  dovetail explain node/ip-10-0-1-2.ec2.internal -o wide\n\n" +
+			"  # why did this NodePool launch nothing when the snapshot was taken?\n  dovetail explain nodepool default --scenario cluster.json",
 		Args: func(_ *cobra.Command, args []string) error {
 			_, err := f.subject(args)
 			return err
