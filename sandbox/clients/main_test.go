@@ -59,6 +59,7 @@ func run(m *testing.M) (code int, err error) {
 	if shell.env, err = clientEnvironment(bin); err != nil {
 		return 1, err
 	}
+	shell.env = append(shell.env, "DOVETAIL="+program)
 	return m.Run(), nil
 }
 

@@ -150,30 +150,48 @@ func renewed(l *coordinationv1.Lease) int64 {
 	return l.Spec.RenewTime.UnixNano()
 }
 
-// findPod returns the pod of a holder: it has its name or, with the network of the host, runs on the Node with it.
+// findPod returns the pod of a holder. That is its name, unless the pod has the network of its host or a hostname of its own.
 func findPod(ctx context.Context, core coreclient.PodsGetter, namespace, holder string) (*corev1.Pod, error) {
 	pod, err := core.Pods(namespace).Get(ctx, holder, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		var list *corev1.PodList
-		list, err = core.Pods(namespace).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + holder})
-		if err == nil {
-			i := slices.IndexFunc(list.Items, func(p corev1.Pod) bool { return p.Spec.HostNetwork && hasMetricsPort(&p) })
-			if i >= 0 {
-				return &list.Items[i], nil
-			}
-			return nil, UnavailableError{
-				Who: "the controller", Why: fmt.Sprintf("has no pod: %s holds the Lease %s/%s, and no pod of this name exists", holder, namespace, leaseName),
-				Fix: "if it runs outside the cluster, name its address with --controller-address",
-			}
-		}
+		pod, err = findPodOfHost(ctx, core, namespace, holder)
 	}
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:
-		return nil, UnavailableError{Who: "the controller " + namespace + "/" + holder, Why: "cannot be read: " + err.Error(), Fix: "an administrator grants get on pods in namespace " + namespace}
+		return nil, UnavailableError{Who: "the controller " + namespace + "/" + holder, Why: "cannot be read: " + err.Error(), Fix: "an administrator grants get and list on pods in namespace " + namespace}
+	case pod == nil:
+		return nil, UnavailableError{
+			Who: "the controller", Why: fmt.Sprintf("has no pod: %s holds the Lease %s/%s, and no pod of this name exists", holder, namespace, leaseName),
+			Fix: "if it runs outside the cluster, name its address with --controller-address",
+		}
 	}
 	return pod, nil
+}
+
+// findPodOfHost looks among the pods of the chart for one on the Node that holds the Lease, or for the only one. nil: there is
+// none. A pod that does not lead says so when it is asked.
+func findPodOfHost(ctx context.Context, core coreclient.PodsGetter, namespace, holder string) (*corev1.Pod, error) {
+	list, err := core.Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name in (karpenter, dovetail)"})
+	if err != nil {
+		return nil, err
+	}
+	var candidates []*corev1.Pod
+	for i := range list.Items {
+		p := &list.Items[i]
+		switch {
+		case !hasMetricsPort(p):
+		case p.Spec.HostNetwork && p.Spec.NodeName == holder:
+			return p, nil
+		case p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil:
+			candidates = append(candidates, p)
+		}
+	}
+	if len(candidates) == 1 {
+		return candidates[0], nil
+	}
+	return nil, nil
 }
 
 // isKarpenter reports whether a pod that holds the Lease is Karpenter: the name of the Lease is the same, the command is not.

@@ -214,7 +214,7 @@ func TestEX_35_DialSaysWhatIsInTheWay(t *testing.T) {
 			delete(c.objects, pod)
 			c.objects["/api/v1/namespaces/kube-system/pods"] = &corev1.PodList{}
 		}, []string{"no pod of this name", "--controller-address"}},
-		"pods are forbidden":               {func(c *cluster, _ *api.Target) { c.denied[pod] = true }, []string{"you may not", "grants get on pods in namespace kube-system"}},
+		"pods are forbidden":               {func(c *cluster, _ *api.Target) { c.denied[pod] = true }, []string{"you may not", "on pods in namespace kube-system"}},
 		"port-forwards are forbidden":      {func(c *cluster, _ *api.Target) { c.denied[pod+"/portforward"] = true }, []string{"pods/portforward in namespace kube-system"}},
 		"it is Karpenter":                  {func(c *cluster, _ *api.Target) { c.objects[pod].(*corev1.Pod).Spec.Containers[0].Args = nil }, []string{"is Karpenter"}},
 		"a kubeconfig without a token":     {func(_ *cluster, target *api.Target) { target.Kube.BearerToken = "" }, []string{"your kubeconfig has none", "kubectl create serviceaccount", "--as-service-account=kube-system/dovetail-inspect"}},
@@ -282,23 +282,51 @@ func TestEX_35_DialWithServiceAccount(t *testing.T) {
 	}
 }
 
-// A pod with the network of its host is found by its Node, and its port by the name.
-func TestEX_35_DialFindsPodsOfTheHostNetwork(t *testing.T) {
+// A pod whose name is not that of the holder is found by its Node or, if it is the only one, at all.
+func TestEX_35_DialFindsPodsByTheirHost(t *testing.T) {
 	t.Parallel()
-	source := newController(snapshottest.Options{Nodes: 1})
-	c := newCluster(t, source.server(t))
-	c.leader("kube-system", "ip-10-0-0-1.ec2.internal", time.Now())
-	delete(c.objects, "/api/v1/namespaces/kube-system/pods/ip-10-0-0-1.ec2.internal")
-	pod := controllerPod("kube-system", "dovetail-2")
-	pod.Spec.HostNetwork = true
-	c.objects["/api/v1/namespaces/kube-system/pods"] = &corev1.PodList{Items: []corev1.Pod{{}, *pod}}
-	client, err := api.Dial(t.Context(), api.Target{Kube: c.kube()})
-	if err != nil {
-		t.Fatal(err)
+	const holder = "ip-10-0-0-1.ec2.internal"
+	onHost := func(name, node string) corev1.Pod {
+		p := controllerPod("kube-system", name)
+		p.Spec.HostNetwork, p.Spec.NodeName, p.Status.Phase = true, node, corev1.PodRunning
+		return *p
 	}
-	defer client.Close()
-	if f, err := client.Fleet(t.Context()); err != nil || f.Source != "leader kube-system/dovetail-2" {
-		t.Errorf("asked %q, %v", f.Source, err)
+	running := controllerPod("kube-system", "dovetail-3")
+	running.Status.Phase = corev1.PodRunning
+	for name, tc := range map[string]struct {
+		pods []corev1.Pod
+		want string
+	}{
+		"on the network of the host": {[]corev1.Pod{{}, onHost("dovetail-1", "other"), onHost("dovetail-2", holder)}, "kube-system/dovetail-2"},
+		"the only one":               {[]corev1.Pod{{}, *running}, "kube-system/dovetail-3"},
+		"one of several":             {[]corev1.Pod{*running, onHost("dovetail-1", "other")}, ""},
+		"none":                       {nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			source := newController(snapshottest.Options{Nodes: 1})
+			c := newCluster(t, source.server(t))
+			c.leader("kube-system", holder, time.Now())
+			delete(c.objects, "/api/v1/namespaces/kube-system/pods/"+holder)
+			c.objects["/api/v1/namespaces/kube-system/pods"] = &corev1.PodList{Items: tc.pods}
+			client, err := api.Dial(t.Context(), api.Target{Kube: c.kube()})
+			if tc.want == "" {
+				if err == nil || !strings.Contains(err.Error(), "no pod of this name") {
+					t.Errorf("got %v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer client.Close()
+			if f, err := client.Fleet(t.Context()); err != nil || f.Source != "leader "+tc.want {
+				t.Errorf("asked %q, %v; want %s", f.Source, err, tc.want)
+			}
+			if sent := c.sent(); len(sent) > 6 {
+				t.Errorf("%d requests to the API server, want at most 6: %q", len(sent), sent)
+			}
+		})
 	}
 }
 
