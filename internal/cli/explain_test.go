@@ -232,3 +232,13 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(m.Run())
 }
+
+// EX-01: an answer about a cluster of another controller says whose decisions it tells.
+func TestEX_01_OtherControllers(t *testing.T) {
+	t.Parallel()
+	f := snapshottest.Varied()
+	f.Controller = snapshot.ByKarpenter
+	if _, stdout, _ := run("", "explain", "node/node-0000", "--scenario", snapshotFile(t, f)); !strings.HasSuffix(stdout, "\nnote: karpenter manages the nodes: this is what Dovetail would decide\n") {
+		t.Errorf("the answer does not say who decides:\n%s", stdout)
+	}
+}

@@ -77,7 +77,7 @@ func (x *explainer) node(n *cluster.Node) *Node {
 		alone := x.c.View
 		alone.Nodes = []cluster.ManagedNode{*m}
 		if why, blocked := disrupt.PersistentBlocks(alone)[m.Claim]; blocked {
-			out.Blocked = new(FindingOf(why))
+			out.Blocked = &findings([]reason.Reason{why}, why.Subject)[0]
 		}
 	}
 	return &out

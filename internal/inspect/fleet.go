@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
@@ -112,6 +114,7 @@ func FleetOf(c *Cluster) Fleet {
 	for i := range v.Nodes {
 		managed[v.Nodes[i].Claim] = &v.Nodes[i]
 	}
+	blocked := disrupt.PersistentBlocks(*v)
 	pools := map[string]*Pool{}
 	for i := range snapshot.Pools {
 		p := &snapshot.Pools[i]
@@ -119,6 +122,9 @@ func FleetOf(c *Cluster) Fleet {
 	}
 	for i := range snapshot.Nodes {
 		n := nodeOf(&snapshot.Nodes[i], managed, snapshot.Resources)
+		if why, held := blocked[n.Claim]; held && n.State != Removing {
+			n.Blocked = &findings([]reason.Reason{why}, why.Subject)[0]
+		}
 		f.Nodes = append(f.Nodes, n)
 		f.Totals.add(&n)
 		if pools[n.Pool] == nil {

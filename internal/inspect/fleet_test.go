@@ -6,6 +6,7 @@ import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/inspect"
+	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/snapshot/snapshottest"
 )
 
@@ -41,5 +42,22 @@ func TestFixtureCanBeConsolidated(t *testing.T) {
 	}
 	if d := disrupt.Next(c.View, nil); len(d.Commands) == 0 {
 		t.Errorf("nodes that are half empty are not consolidated: %+v", d.Refused)
+	}
+}
+
+// EX-05: a fleet says of each node what keeps it until a user acts.
+func TestEX_05_BlockedNodesOfAFleet(t *testing.T) {
+	t.Parallel()
+	c, err := snapshottest.Varied().Cluster(awsv1.Vocabulary())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range inspect.FleetOf(c).Nodes {
+		switch {
+		case n.Name == "node-held" && (n.Blocked == nil || n.Blocked.Code != reason.DoNotDisrupt):
+			t.Errorf("node %s: got %+v, want the annotation of its pod", n.Name, n.Blocked)
+		case n.Name != "node-held" && n.Blocked != nil:
+			t.Errorf("node %s: got %+v, want nothing", n.Name, n.Blocked)
+		}
 	}
 }
