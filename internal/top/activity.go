@@ -27,6 +27,7 @@ func activityOf(nodes []nodeRow, most map[string]int) []activityRow {
 			}
 		case inspect.Launching, inspect.Initializing:
 			launched = append(launched, activityRow{node: *n})
+		case inspect.Ready, inspect.NotReady: // nothing happens to it
 		}
 	}
 	return slices.Concat(removed, launched)

@@ -9,9 +9,9 @@ import (
 
 const large = 5000
 
-func largeScreen(t testing.TB) *screen {
-	t.Helper()
-	return newScreen(t, serviceOf(mixed(large)), 0, 200, 50)
+func largeScreen(tb testing.TB) *screen {
+	tb.Helper()
+	return newScreen(tb, serviceOf(mixed(large)), 0, 200, 50)
 }
 
 // TV-16: what a frame costs depends on the terminal, not on the fleet: texts are made for visible rows only.

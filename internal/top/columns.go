@@ -154,8 +154,7 @@ func dollars(price *float64) string {
 }
 
 func comparePrices(a, b *float64) int {
-	switch {
-	case a == nil || b == nil: // unknown prices come before known ones
+	if a == nil || b == nil { // unknown prices come before known ones
 		return cmp.Compare(boolToInt(a != nil), boolToInt(b != nil))
 	}
 	return cmp.Compare(*a, *b)

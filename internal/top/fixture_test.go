@@ -138,10 +138,10 @@ type screen struct {
 	held  []tea.Cmd
 }
 
-func newScreen(t testing.TB, s inspect.Service, every time.Duration, width, height int) *screen {
-	t.Helper()
-	c := &screen{t: t, now: snapshottest.Now().Add(90 * time.Second)}
-	r := requestsTo(t.Context(), s, time.Minute, func() time.Time { return c.now })
+func newScreen(tb testing.TB, s inspect.Service, every time.Duration, width, height int) *screen {
+	tb.Helper()
+	c := &screen{t: tb, now: snapshottest.Now().Add(90 * time.Second)}
+	r := requestsTo(tb.Context(), s, time.Minute, func() time.Time { return c.now })
 	r.tick = nil // time passes when the test says so
 	c.model = newModel(r, every)
 	c.send(tea.WindowSizeMsg{Width: width, Height: height})

@@ -44,20 +44,17 @@ func (panicking) Explain(context.Context, inspect.Subject) (inspect.Explanation,
 func TestTV_15_TheTerminalIsRestored(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		end  func(*testing.T, *terminal)
-		want string // the last words
-		code int
+		keys   string
+		signal syscall.Signal
+		want   string // the last words
+		code   int
 	}{
-		"TV-15: q":       {end: func(t *testing.T, c *terminal) { c.write(t, "q") }, want: "BYE"},
-		"TV-15: Ctrl-C":  {end: func(t *testing.T, c *terminal) { c.write(t, "\x03") }, want: "BYE"},
-		"TV-15: SIGTERM": {end: func(t *testing.T, c *terminal) { c.signal(t, syscall.SIGTERM) }, want: "BYE"},
-		"TV-15: SIGINT":  {end: func(t *testing.T, c *terminal) { c.signal(t, syscall.SIGINT) }, want: "BYE"},
-		"TV-15: a panic": {end: func(t *testing.T, c *terminal) { c.write(t, "\r") }, want: "explained too much", code: 1},
-		"TV-15: q while a filter is typed, then Ctrl-C": {end: func(t *testing.T, c *terminal) {
-			c.write(t, "/qqq")
-			c.await(t, "No node matches qqq")
-			c.write(t, "\x03")
-		}, want: "BYE"},
+		"TV-15: q":                              {keys: "q", want: "BYE"},
+		"TV-15: Ctrl-C":                         {keys: "\x03", want: "BYE"},
+		"TV-15: SIGTERM":                        {signal: syscall.SIGTERM, want: "BYE"},
+		"TV-15: SIGINT":                         {signal: syscall.SIGINT, want: "BYE"},
+		"TV-15: a panic":                        {keys: "\r", want: "explained too much", code: 1},
+		"TV-15: Ctrl-C while a filter is typed": {keys: "/qqq\x03", want: "BYE"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -66,7 +63,10 @@ func TestTV_15_TheTerminalIsRestored(t *testing.T) {
 			if c.modes(t).Lflag&syscall.ICANON != 0 {
 				t.Fatal("the terminal is not in raw mode while the view is shown: this test shows nothing")
 			}
-			tc.end(t, c)
+			if tc.signal != 0 {
+				c.signal(t, tc.signal)
+			}
+			c.write(t, tc.keys)
 			code := c.wait(t)
 			if code != tc.code {
 				t.Errorf("exit code %d, want %d", code, tc.code)

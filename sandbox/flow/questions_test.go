@@ -21,7 +21,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/inspect/api"
 )
 
-// Users who may ask get the answers of the controller that decides; others hear what they need. EX-39, EX-36.
+// Users who may ask get the answers of the controller that decides; others hear what they need. EX-39, EX-36, TV-14.
 func TestQuestions_AreAnsweredToAuthorizedUsers(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, disturbsNone)
@@ -73,9 +73,15 @@ func TestQuestions_AreAnsweredToAuthorizedUsers(t *testing.T) {
 	if !strings.Contains(got, claim.Status.NodeName) || !strings.Contains(got, "m5.large") || strings.Contains(got, "answered from objects") {
 		t.Errorf("the command prints %s", got)
 	}
+	listed := f.dovetail(token, "top", "--controller-address", f.served)
+	for _, part := range []string{"; leader", claim.Status.NodeName, "m5.large", "/month"} {
+		if !strings.Contains(listed, part) {
+			t.Errorf("dovetail top prints %s\nwant %q in it", listed, part)
+		}
+	}
 }
 
-// A user who may only view gets what objects and events say, with why. EX-37, EX-38.
+// A user who may only view gets what objects and events say, with why. EX-37, EX-38, TV-14.
 func TestQuestions_AreAnsweredFromObjects(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, disturbsNone)
@@ -94,6 +100,9 @@ func TestQuestions_AreAnsweredFromObjects(t *testing.T) {
 		if !strings.Contains(got, part) {
 			t.Errorf("the command prints %s\nwant %q in it", got, part)
 		}
+	}
+	if listed := f.dovetail(token, "top"); !strings.Contains(listed, "; objects\n") || !strings.Contains(listed, "note: answered from objects") {
+		t.Errorf("dovetail top prints %s\nwant what it is read from, and why", listed)
 	}
 }
 
