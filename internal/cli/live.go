@@ -1,14 +1,17 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -21,6 +24,7 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/controller/buffers"
 	"github.com/dovetail-sh/dovetail/internal/controller/overlays"
+	"github.com/dovetail-sh/dovetail/internal/inspect/api"
 	"github.com/dovetail-sh/dovetail/internal/snapshot"
 	"github.com/dovetail-sh/dovetail/internal/version"
 )
@@ -28,11 +32,14 @@ import (
 // liveTimeout is how long one request to the API server may take. Lists of large clusters take seconds.
 const liveTimeout = time.Minute
 
+// askTimeout is how long the controller may take to send its cluster, before the objects are read instead.
+const askTimeout = 20 * time.Second
+
 // live is a cluster that is asked itself, and how it is read.
 type live struct {
 	kubeconfig string // file; empty: KUBECONFIG, then ~/.kube/config, then the service account of the pod
 	context    string // of the kubeconfig; empty: the current one
-	unpriced   bool   // instance types and prices are not read from the cloud, which takes seconds
+	types      string // snapshot file whose instance types and prices count, instead of those of the cloud
 	progress   func(step string)
 
 	market snapshot.MarketSource // of instance types and prices, instead of the cloud; nil: the cloud
@@ -49,10 +56,7 @@ func readLive(ctx context.Context, env func(string) (string, bool), l live) (*sn
 		return nil, fmt.Errorf("connect to cluster %s: %w", name, err)
 	}
 	o := snapshot.ReadOptions{Name: name, Tool: toolName(), Now: time.Now(), Classes: nodeClasses(), Progress: l.progress}
-	switch {
-	case l.market != nil:
-		o.Market = l.market
-	case !l.unpriced:
+	if o.Market = l.market; o.Market == nil {
 		o.Market = marketSource(reader)
 	}
 	file, err := snapshot.Read(logr.NewContext(ctx, logr.Discard()), reader, o)
@@ -60,6 +64,46 @@ func readLive(ctx context.Context, env func(string) (string, bool), l live) (*sn
 		return nil, fmt.Errorf("cluster %s: %w", name, err)
 	}
 	return file, nil
+}
+
+// takeSnapshot returns the cluster as the controller sees it or, if that cannot be asked, as its objects are.
+func takeSnapshot(ctx context.Context, env func(string) (string, bool), l live) (*snapshot.File, error) {
+	if l.types != "" {
+		other, err := readSnapshot(l.types, nil)
+		if err != nil {
+			return nil, err
+		}
+		l.market = snapshot.MarketOf(other)
+		return readLive(ctx, env, l)
+	}
+	kube, name, err := connectTo(env, l.kubeconfig, l.context)
+	if err != nil {
+		return nil, err
+	}
+	file, why := askForSnapshot(ctx, kube)
+	if why == nil {
+		file.Name = name
+		return file, nil
+	}
+	file, err = readLive(ctx, env, l)
+	if err == nil && file.Controller == snapshot.ByDovetail {
+		file.Missing = append(file.Missing, snapshot.Missing{
+			What: "the cluster as its controller sees it", Why: why.Error(), Then: "the plan is made from the objects of the cluster, and instance types and prices that you may read",
+		})
+	}
+	return file, err
+}
+
+// askForSnapshot asks the leader of the controller.
+func askForSnapshot(ctx context.Context, kube *rest.Config) (*snapshot.File, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	leader, err := api.Dial(ctx, api.Target{Kube: kube})
+	if err != nil {
+		return nil, err
+	}
+	defer leader.Close()
+	return leader.Snapshot(ctx)
 }
 
 // nodeClasses are the kinds of node classes that are planned for.
@@ -118,6 +162,26 @@ func newReader(kube *rest.Config) (client.Reader, error) {
 		mapper.Add(kind, meta.RESTScopeRoot) // lists of all namespaces are the same
 	}
 	return client.New(kube, client.Options{Scheme: scheme, Mapper: mapper})
+}
+
+// bind adds the flags that say which cluster is read, and how.
+func (l *live) bind(flags *pflag.FlagSet) {
+	flags.StringVar(&l.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; if empty, KUBECONFIG, then ~/.kube/config")
+	flags.StringVar(&l.context, "context", "", "context of the kubeconfig; if empty, the current one")
+	flags.StringVar(&l.types, "instance-types", "", "take instance types and prices from this snapshot instead of AWS")
+}
+
+// readSnapshot reads a snapshot file.
+func readSnapshot(name string, in io.Reader) (*snapshot.File, error) {
+	data, err := readScenario(name, in)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	file, err := snapshot.Decode(bytes.NewReader(data))
+	if err != nil {
+		return nil, usagef("%s is not a snapshot: %w", fileName(name), err)
+	}
+	return file, nil
 }
 
 // progressTo reports steps on a terminal, and nowhere else.

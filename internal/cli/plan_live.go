@@ -72,8 +72,7 @@ type clusterFlags struct {
 func (f *clusterFlags) bind(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.BoolVar(&f.fromLive, "live", false, "plan for the cluster of the kubeconfig; nothing is written to it")
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "live: kubeconfig of the cluster; if empty, KUBECONFIG, then ~/.kube/config")
-	flags.StringVar(&f.context, "context", "", "live: context of the kubeconfig; if empty, the current one")
+	f.live.bind(flags)
 	f.whatIfFlags.bind(flags)
 	f.output.bind(cmd)
 }
@@ -108,7 +107,7 @@ func planLive(cmd *cobra.Command, f *clusterFlags, s Streams) error {
 	ctx, stop := signal.NotifyContext(contextOf(cmd.Context()), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	f.progress = progressTo(s)
-	file, err := readLive(ctx, s.LookupEnv, f.live)
+	file, err := takeSnapshot(ctx, s.LookupEnv, f.live)
 	if err != nil {
 		return err
 	}
@@ -117,7 +116,7 @@ func planLive(cmd *cobra.Command, f *clusterFlags, s Streams) error {
 
 // planSnapshot plans for a snapshot.
 func planSnapshot(cmd *cobra.Command, f *clusterFlags, name string, data []byte, s Streams) error {
-	if err := refuseFlags(cmd.Flags(), append(ofScenarios(), "kubeconfig", "context"), "has no meaning for a snapshot of a cluster; use -o for the form of the report"); err != nil {
+	if err := refuseFlags(cmd.Flags(), append(ofScenarios(), "kubeconfig", "context", "instance-types"), "has no meaning for a snapshot of a cluster; use -o for the form of the report"); err != nil {
 		return err
 	}
 	change, err := f.read(s)

@@ -54,8 +54,7 @@ func newSnapshot(s Streams) *cobra.Command {
 	flags.BoolVar(&f.withPlan, "with-plan", false, "also record what this version would do, which dovetail replay compares with what another version would do")
 	flags.BoolVar(&f.anonymize, "anonymize", false, "replace names: of objects, namespaces, labels, instances and volumes")
 	flags.StringVar(&f.scenario, "scenario", "", "read this snapshot instead of a cluster, or - for standard input")
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; if empty, KUBECONFIG, then ~/.kube/config")
-	flags.StringVar(&f.context, "context", "", "context of the kubeconfig; if empty, the current one")
+	f.bind(flags)
 	return cmd
 }
 
@@ -96,20 +95,12 @@ func runSnapshot(ctx context.Context, f *snapshotFlags, s Streams) error {
 func (f *snapshotFlags) read(ctx context.Context, s Streams) (*snapshot.File, error) {
 	if f.scenario == "" {
 		f.progress = progressTo(s)
-		return readLive(ctx, s.LookupEnv, f.live)
+		return takeSnapshot(ctx, s.LookupEnv, f.live)
 	}
-	if f.kubeconfig != "" || f.context != "" {
-		return nil, usagef("--scenario names a file, --kubeconfig and --context a cluster: give one of them")
+	if f.kubeconfig != "" || f.context != "" || f.types != "" {
+		return nil, usagef("--scenario names a file, --kubeconfig, --context and --instance-types a cluster: give one of them")
 	}
-	data, err := readScenario(f.scenario, s.In)
-	if err != nil {
-		return nil, usageError{err}
-	}
-	file, err := snapshot.Decode(bytes.NewReader(data))
-	if err != nil {
-		return nil, usagef("%s is not a snapshot: %w", fileName(f.scenario), err)
-	}
-	return file, nil
+	return readSnapshot(f.scenario, s.In)
 }
 
 // writeSnapshot writes a file as a whole or not at all. Others may not read it.
