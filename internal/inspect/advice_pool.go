@@ -191,7 +191,7 @@ func (a *adviser) requests(f *fresh) {
 		if len(byShape[shape]) < leastPerKind {
 			continue
 		}
-		node := f.usualNode(shape, byShape[shape])
+		node := f.usualNode(byShape[shape])
 		if node == nil {
 			continue
 		}
@@ -201,8 +201,8 @@ func (a *adviser) requests(f *fresh) {
 	}
 }
 
-// usualNode is the planned node that most pods of a shape are on.
-func (f *fresh) usualNode(shape *cluster.Shape, pods []int) *solve.NewNode {
+// usualNode is the planned node that most of some pods are on.
+func (f *fresh) usualNode(pods []int) *solve.NewNode {
 	is := make(map[cluster.PodKey]bool, len(pods))
 	for _, i := range pods {
 		is[f.pods[i].Key] = true

@@ -224,7 +224,7 @@ func (s *simulation) addNotes() {
 		note(count(unmanaged, "node belongs", "nodes belong") + " to no NodePool, as those of Cluster Autoscaler and of node groups do. They may take pods, they are never removed, and their price is not known")
 	}
 	if leaving > 0 {
-		note(count(leaving, "node is", "nodes are") + " being removed already")
+		note(count(leaving, "node is", "nodes are") + " being removed already, for " + money(s.out.Leaving.Hourly) + " an hour: no saving of this plan")
 	}
 	for _, pool := range slices.Sorted(maps.Keys(s.c.Untyped)) {
 		note("the instance types of NodePool " + pool + " are not known, so nothing is launched from it: " + s.c.Untyped[pool])

@@ -65,8 +65,9 @@ func (c *Changes) summary() string {
 
 // difference is what the plan changes about the cost.
 func (c *Changes) difference() string {
-	change := c.After.Hourly - c.Before.Hourly
-	text := fmt.Sprintf("%s an hour instead of %s", money(c.After.Hourly), money(c.Before.Hourly))
+	before := c.Before.Hourly - c.Leaving.Hourly // nodes that leave in any case are no saving
+	change := c.After.Hourly - before
+	text := fmt.Sprintf("%s an hour instead of %s", money(c.After.Hourly), money(before))
 	switch {
 	case change < -leastShown:
 		text = fmt.Sprintf("%s an hour less, %s a month (%s)", money(-change), monthly(-change), text)
