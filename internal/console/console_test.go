@@ -14,13 +14,13 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/console"
 )
 
-func get(t *testing.T, method, path string, header http.Header) *http.Response {
+func get(t *testing.T, method, path string, header http.Header) *httptest.ResponseRecorder {
 	t.Helper()
 	req := httptest.NewRequest(method, path, http.NoBody)
 	req.Header = header
 	w := httptest.NewRecorder()
 	console.Handler().ServeHTTP(w, req)
-	return w.Result()
+	return w
 }
 
 func TestWP_02_EveryAssetIsServedWithItsHeaders(t *testing.T) {
@@ -42,10 +42,10 @@ func TestWP_02_EveryAssetIsServedWithItsHeaders(t *testing.T) {
 		if name == "" {
 			want = kinds[".html"]
 		}
-		if r.StatusCode != http.StatusOK || r.Header.Get("Content-Type") != want {
-			t.Errorf("%q: got status %d, type %q, want 200, %q", name, r.StatusCode, r.Header.Get("Content-Type"), want)
+		if r.Code != http.StatusOK || r.Header().Get("Content-Type") != want {
+			t.Errorf("%q: got status %d, type %q, want 200, %q", name, r.Code, r.Header().Get("Content-Type"), want)
 		}
-		policy := r.Header.Get("Content-Security-Policy")
+		policy := r.Header().Get("Content-Security-Policy")
 		for _, directive := range []string{"default-src 'none'", "script-src 'self'", "connect-src 'self'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'none'", "require-trusted-types-for 'script'"} {
 			if !strings.Contains(policy, directive) {
 				t.Errorf("%q: the policy %q lacks %s", name, policy, directive)
@@ -55,13 +55,13 @@ func TestWP_02_EveryAssetIsServedWithItsHeaders(t *testing.T) {
 			t.Errorf("%q: the policy %q allows too much", name, policy)
 		}
 		for header, want := range map[string]string{"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY", "Cache-Control": "no-cache"} {
-			if got := r.Header.Get(header); got != want {
+			if got := r.Header().Get(header); got != want {
 				t.Errorf("%q: got %s %q, want %q", name, header, got, want)
 			}
 		}
-		tag := r.Header.Get("ETag")
-		if again := get(t, http.MethodGet, console.Path+name, http.Header{"If-None-Match": {tag}}); tag == "" || again.StatusCode != http.StatusNotModified {
-			t.Errorf("%q with tag %s: got status %d, want 304", name, tag, again.StatusCode)
+		tag := r.Header().Get("ETag")
+		if again := get(t, http.MethodGet, console.Path+name, http.Header{"If-None-Match": {tag}}); tag == "" || again.Code != http.StatusNotModified {
+			t.Errorf("%q with tag %s: got status %d, want 304", name, tag, again.Code)
 		}
 	}
 }
@@ -81,8 +81,8 @@ func TestWP_02_NothingElseIsServed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := get(t, tc.method, tc.path, nil)
-			if r.StatusCode != tc.want || r.Header.Get("Content-Security-Policy") == "" {
-				t.Errorf("got status %d, policy %q, want %d", r.StatusCode, r.Header.Get("Content-Security-Policy"), tc.want)
+			if r.Code != tc.want || r.Header().Get("Content-Security-Policy") == "" {
+				t.Errorf("got status %d, policy %q, want %d", r.Code, r.Header().Get("Content-Security-Policy"), tc.want)
 			}
 		})
 	}

@@ -165,6 +165,7 @@ Next, a sandbox of your own, to use with kubectl and aws:
   bin/sandbox up --controller dovetail
   kubectl apply -f sandbox/demo/demo.yaml
   kubectl scale deployment inflate --replicas=5
+  bin/dovetail console              # its web page: prints the address
   bin/sandbox fault --help          # what can go wrong there
 and old manifests made new:
   bin/dovetail convert -f examples/seeds/s-075.yaml`)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/chromedp/chromedp"
@@ -15,7 +14,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/inspect"
 )
 
-func testExplanation(t *testing.T, open opener) {
+func testExplanation(t visit) {
 	s := newService(fleetOf(6))
 	s.explain = func(about inspect.Subject) inspect.Document {
 		return inspect.Document{Title: about.String(), Answer: "This is " + about.String() + ".", Sections: []inspect.Section{
@@ -23,8 +22,8 @@ func testExplanation(t *testing.T, open opener) {
 			{Title: "Alternatives", Columns: []string{"TYPE", "PRICE"}, Rows: [][]string{{"m7g.large", "$0.08"}, {"node/ip-10-0-0-4.ec2.internal", "$0.19"}}},
 		}}
 	}
-	p := open(t, look{})
-	p.open(serve(t, s))
+	p := t.open(look{})
+	p.open(serve(t.T, s))
 	eval[bool](p, "(document.querySelector('#map .tile').click(), true)")
 	p.wait("document.querySelector('#drawer .answer')?.innerText.startsWith('This is node/ip-10-0-')")
 	if got := p.text("#drawer table"); got != "TYPE\tPRICE\nm7g.large\t$0.08\nnode/ip-10-0-0-4.ec2.internal\t$0.19" {
@@ -50,11 +49,11 @@ func testExplanation(t *testing.T, open opener) {
 	p.noProblems()
 }
 
-func testTimeline(t *testing.T, open opener) {
+func testTimeline(t visit) {
 	s := newService(fleetOf(6))
 	s.past = past()
-	p := open(t, look{})
-	p.open(serve(t, s))
+	p := t.open(look{})
+	p.open(serve(t.T, s))
 	events := eval[[]string](p, "[...document.querySelectorAll('#timeline button')].map((b) => b.innerText)")
 	if len(events) != len(s.past.Events) || !strings.Contains(events[0], "no node can be planned for pod default/huge-0000") {
 		t.Fatalf("the timeline has %d events that begin with %q, want %d, the latest first", len(events), events[0], len(s.past.Events))
@@ -70,14 +69,14 @@ func testTimeline(t *testing.T, open opener) {
 	p.noProblems()
 }
 
-func testPending(t *testing.T, open opener) {
+func testPending(t visit) {
 	s := newService(fleetOf(6))
 	s.fleet = lively
 	s.explain = func(about inspect.Subject) inspect.Document {
 		return inspect.Document{Title: about.String(), Answer: "explained: " + about.String()}
 	}
-	p := open(t, look{})
-	p.open(serve(t, s))
+	p := t.open(look{})
+	p.open(serve(t.T, s))
 	text := p.text("#pending")
 	for _, want := range []string{"default/huge-0000", "500 CPU is more than any instance type", "and 1 more", "Lower the request", "Planned: nodeclaim/default-x7k2p"} {
 		if !strings.Contains(text, want) {
@@ -94,7 +93,7 @@ func testPending(t *testing.T, open opener) {
 	p.noProblems()
 }
 
-func testWhatIf(t *testing.T, open opener) {
+func testWhatIf(t visit) {
 	s := newService(fleetOf(6))
 	asked := make(chan inspect.WhatIf, 1)
 	s.plan = func(w inspect.WhatIf) (inspect.Changes, error) {
@@ -110,8 +109,8 @@ func testWhatIf(t *testing.T, open opener) {
 			Remove: []inspect.Removal{{Node: "ip-10-0-0-4.ec2.internal", Reason: "Underutilized"}}, Unplaced: []inspect.Pending{{Pod: "default/huge-0000"}},
 		}, nil
 	}
-	p := open(t, look{})
-	p.open(serve(t, s))
+	p := t.open(look{})
+	p.open(serve(t.T, s))
 	submit := func() { eval[bool](p, "(document.querySelector('#whatif').requestSubmit(), true)") }
 	p.do(chromedp.SetValue(chromedp.CSS("#prices"), "m5.xlarge/*/spot"))
 	submit()
@@ -144,11 +143,11 @@ func testWhatIf(t *testing.T, open opener) {
 	p.noProblems()
 }
 
-func testChart(t *testing.T, open opener) {
+func testChart(t visit) {
 	s := newService(fleetOf(6))
 	s.past = past()
-	p := open(t, look{})
-	p.open(serve(t, s))
+	p := t.open(look{})
+	p.open(serve(t.T, s))
 	if n := eval[int](p, "document.querySelectorAll('#chart .cost-line, #chart .bound-line').length"); n != 2 {
 		t.Errorf("the chart has %d lines, want cost and bound", n)
 	}
@@ -170,10 +169,10 @@ func testChart(t *testing.T, open opener) {
 	p.noProblems()
 }
 
-func testFreshness(t *testing.T, open opener) {
+func testFreshness(t visit) {
 	s := newService(fleetOf(6))
-	p := open(t, look{})
-	p.open(serve(t, s))
+	p := t.open(look{})
+	p.open(serve(t.T, s))
 	state := func() string { return eval[string](p, "document.querySelector('#freshness').dataset.state") }
 	if text := p.text("#freshness"); state() != "fresh" || !strings.HasPrefix(text, "Updated ") {
 		t.Errorf("the page says %q, want when it was updated", text)
@@ -230,14 +229,14 @@ const lowContrast = `(() => {
 	return found;
 })()`
 
-func testThemes(t *testing.T, open opener) {
+func testThemes(t visit) {
 	background := "getComputedStyle(document.body).backgroundColor"
 	const light, dark = "rgb(244, 246, 248)", "rgb(13, 18, 23)"
 	for scheme, want := range map[string]string{"light": light, "dark": dark} {
 		s := newService(fleetOf(8))
 		s.past, s.fleet = past(), lively
-		p := open(t, look{scheme: scheme, width: 1800, height: 1400})
-		p.open(serve(t, s))
+		p := t.open(look{scheme: scheme, width: 1800, height: 1400})
+		p.open(serve(t.T, s))
 		if got := eval[string](p, background); got != want {
 			t.Errorf("the system wants %s, and the background is %s, want %s", scheme, got, want)
 		}
@@ -266,10 +265,10 @@ func testThemes(t *testing.T, open opener) {
 	}
 }
 
-func testManyNodes(t *testing.T, open opener) {
+func testManyNodes(t visit) {
 	s := newService(fleetOf(2000))
-	p := open(t, look{})
-	p.open(serve(t, s))
+	p := t.open(look{})
+	p.open(serve(t.T, s))
 	if got := eval[int](p, "document.querySelectorAll('#map button.tile').length"); got != 2000 {
 		t.Fatalf("there are %d tiles, want 2,000", got)
 	}
@@ -292,11 +291,11 @@ func testManyNodes(t *testing.T, open opener) {
 	p.noProblems()
 }
 
-func testPhone(t *testing.T, open opener) {
+func testPhone(t visit) {
 	s := newService(fleetOf(60))
 	s.past, s.fleet = past(), lively
-	p := open(t, look{width: 390, height: 844})
-	p.open(serve(t, s))
+	p := t.open(look{width: 390, height: 844})
+	p.open(serve(t.T, s))
 	const beyond = `[...document.querySelectorAll('body *')].filter((e) => e.checkVisibility() && !e.closest('.hidden, .scroll, pre, svg') && e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.id || e.className || e.tagName)`
 	check := func(what string) {
 		t.Helper()

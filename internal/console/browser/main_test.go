@@ -62,7 +62,7 @@ func newBrowser(t *testing.T) func(*testing.T, look) *page {
 // page is a tab that shares no storage with others, with what it requested and reported.
 type page struct {
 	t   *testing.T
-	ctx context.Context
+	ctx func() context.Context // of the tab
 
 	mu       sync.Mutex
 	requests []string
@@ -79,7 +79,7 @@ func newPage(t *testing.T, browser context.Context, l look) *page {
 	}
 	ctx, quit := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
 	t.Cleanup(quit)
-	p := &page{t: t, ctx: ctx}
+	p := &page{t: t, ctx: func() context.Context { return ctx }}
 	if err := chromedp.Listen(ctx, p.record); err != nil {
 		t.Fatal(err)
 	}
@@ -119,14 +119,14 @@ func (p *page) seen() (requests, problems []string) {
 
 func call[P, R any](p *page, command cdp.Command[P, R], params P) {
 	p.t.Helper()
-	if _, err := chromedp.Call(p.ctx, command, params); err != nil {
+	if _, err := chromedp.Call(p.ctx(), command, params); err != nil {
 		p.fail(err)
 	}
 }
 
 func (p *page) do(steps ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
-	if err := chromedp.Do(p.ctx, steps...); err != nil {
+	if err := chromedp.Do(p.ctx(), steps...); err != nil {
 		p.fail(err)
 	}
 }
@@ -134,7 +134,7 @@ func (p *page) do(steps ...chromedp.Action[chromedp.Void]) {
 // wait waits until an expression of JavaScript is true.
 func (p *page) wait(expression string) {
 	p.t.Helper()
-	if _, err := chromedp.Run(p.ctx, chromedp.Poll[bool]("!!("+expression+")", chromedp.WithPollingTimeout(patience))); err != nil {
+	if _, err := chromedp.Run(p.ctx(), chromedp.Poll[bool]("!!("+expression+")", chromedp.WithPollingTimeout(patience))); err != nil {
 		p.t.Logf("what was waited for: %s", expression)
 		p.fail(err)
 	}
@@ -143,7 +143,7 @@ func (p *page) wait(expression string) {
 // eval is the value of an expression of JavaScript.
 func eval[T any](p *page, expression string) T {
 	p.t.Helper()
-	v, err := chromedp.Run(p.ctx, chromedp.Evaluate[T](expression))
+	v, err := chromedp.Run(p.ctx(), chromedp.Evaluate[T](expression))
 	if err != nil {
 		p.t.Logf("what was evaluated: %s", expression)
 		p.fail(err)

@@ -19,7 +19,7 @@ import (
 func TestPage(t *testing.T) {
 	t.Parallel()
 	open := newBrowser(t)
-	for name, check := range map[string]func(*testing.T, opener){
+	for name, check := range map[string]func(visit){
 		"WP-03: requests nothing from others":         testRequests,
 		"WP-04: markup is text":                       testMarkup,
 		"WP-05: the token of the address":             testTokenOfTheAddress,
@@ -38,11 +38,21 @@ func TestPage(t *testing.T) {
 		"WP-17: 2,000 nodes":                          testManyNodes,
 		"WP-18: on a phone":                           testPhone,
 	} {
-		t.Run(name, func(t *testing.T) { check(t, open) })
+		t.Run(name, func(t *testing.T) { check(visit{t, open}) })
 	}
 }
 
-type opener = func(*testing.T, look) *page
+// visit is a case, which opens pages in the browser of all.
+type visit struct {
+	*testing.T
+
+	tab func(*testing.T, look) *page
+}
+
+func (v visit) open(l look) *page {
+	v.Helper()
+	return v.tab(v.T, l)
+}
 
 // noProblems fails if a script failed or the browser refused something.
 func (p *page) noProblems() {
@@ -55,11 +65,11 @@ func (p *page) noProblems() {
 	}
 }
 
-func testRequests(t *testing.T, open opener) {
+func testRequests(t visit) {
 	s := newService(fleetOf(12))
 	s.explain = func(about inspect.Subject) inspect.Document { return inspect.Document{Title: about.String()} }
-	address := serve(t, s)
-	p := open(t, look{})
+	address := serve(t.T, s)
+	p := t.open(look{})
 	p.open(address)
 	p.refresh()
 	eval[bool](p, "(document.querySelector('button.tile').click(), document.querySelector('#whatif-run').click(), true)")
@@ -84,7 +94,7 @@ func testRequests(t *testing.T, open opener) {
 	p.noProblems()
 }
 
-func testMarkup(t *testing.T, open opener) {
+func testMarkup(t visit) {
 	const attack = `<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>`
 	s := newService(fleetOf(6))
 	s.fleet = func(f *inspect.Fleet) {
@@ -102,8 +112,8 @@ func testMarkup(t *testing.T, open opener) {
 	}
 	s.past = inspect.History{Notes: []string{attack}, Events: []inspect.Event{{At: time.Now(), Kind: attack, Text: attack, ID: attack, Objects: []string{attack}, Detail: detail}}}
 	s.plan = func(inspect.WhatIf) (inspect.Changes, error) { return inspect.Changes{}, errors.New(attack) }
-	p := open(t, look{})
-	p.open(serve(t, s))
+	p := t.open(look{})
+	p.open(serve(t.T, s))
 	for _, show := range []string{
 		`document.querySelector('#pending button').click()`, `document.querySelector('#timeline button').click()`,
 		`document.querySelector('#whatif-run').click()`, `[...document.querySelectorAll('button.tile')].find((t) => t.node.drift).focus()`,
@@ -126,9 +136,9 @@ func testMarkup(t *testing.T, open opener) {
 	}
 }
 
-func testTokenOfTheAddress(t *testing.T, open opener) {
-	address := serve(t, newService(fleetOf(3)))
-	p := open(t, look{})
+func testTokenOfTheAddress(t visit) {
+	address := serve(t.T, newService(fleetOf(3)))
+	p := t.open(look{})
 	p.open(address)
 	if got := eval[string](p, "location.href"); got != address {
 		t.Errorf("the address is %s, want %s: without the token", got, address)
@@ -149,9 +159,9 @@ func testTokenOfTheAddress(t *testing.T, open opener) {
 	p.noProblems()
 }
 
-func testWithoutToken(t *testing.T, open opener) {
-	p := open(t, look{})
-	p.do(chromedp.Navigate(serve(t, newService(fleetOf(3)))))
+func testWithoutToken(t visit) {
+	p := t.open(look{})
+	p.do(chromedp.Navigate(serve(t.T, newService(fleetOf(3)))))
 	p.wait("!document.querySelector('#token-view').hidden")
 	if got := eval[string](p, "document.activeElement.id"); got != "token-input" {
 		t.Errorf("the focus is on %q, want the field for the token", got)
@@ -176,11 +186,11 @@ func (p *page) submitToken(token string) {
 	eval[bool](p, "(document.querySelector('#token-form').requestSubmit(), true)")
 }
 
-func testTotals(t *testing.T, open opener) {
+func testTotals(t visit) {
 	s := newService(fleetOf(12))
 	s.fleet = func(f *inspect.Fleet) { f.Totals.Hourly, f.Totals.Bound = 10, 8 }
-	p := open(t, look{})
-	p.open(serve(t, s))
+	p := t.open(look{})
+	p.open(serve(t.T, s))
 	totals := p.text("#totals")
 	for _, want := range []string{"$10.00/h", "$7,300/month", "25 %", "$2.00/h of $8.00/h", "Nodes\n12", "Pending\n3"} {
 		if !strings.Contains(totals, want) {
@@ -194,18 +204,18 @@ func testTotals(t *testing.T, open opener) {
 	}
 	s = newService(fleetOf(12)) // a fleet has no bound: the page plans for it
 	s.plan = nil
-	p = open(t, look{})
-	p.open(serve(t, s))
+	p = t.open(look{})
+	p.open(serve(t.T, s))
 	p.wait("document.querySelector('#totals').innerText.includes('/h of $')")
 	p.wait("document.querySelector('#pending').innerText.includes('Planned: a new ')")
 	p.noProblems()
 }
 
-func testMap(t *testing.T, open opener) {
+func testMap(t visit) {
 	s := newService(fleetOf(60))
 	s.fleet = lively
-	p := open(t, look{})
-	p.open(serve(t, s))
+	p := t.open(look{})
+	p.open(serve(t.T, s))
 	count := func(selector string) int { return eval[int](p, "document.querySelectorAll('"+selector+"').length") }
 	if got := count("#map button.tile"); got != 60 {
 		t.Errorf("there are %d tiles, want 60", got)
@@ -238,13 +248,13 @@ func testMap(t *testing.T, open opener) {
 	p.noProblems()
 }
 
-func testKeyboard(t *testing.T, open opener) {
+func testKeyboard(t visit) {
 	s := newService(fleetOf(30))
 	s.explain = func(about inspect.Subject) inspect.Document {
 		return inspect.Document{Title: about.String(), Answer: "It is here because of " + about.Name}
 	}
-	p := open(t, look{})
-	p.open(serve(t, s))
+	p := t.open(look{})
+	p.open(serve(t.T, s))
 	focused := func() string {
 		return eval[string](p, "document.activeElement.node?.name ?? document.activeElement.id ?? ''")
 	}
@@ -297,11 +307,11 @@ func testKeyboard(t *testing.T, open opener) {
 	p.noProblems()
 }
 
-func testCalmRefresh(t *testing.T, open opener) {
+func testCalmRefresh(t visit) {
 	s := newService(fleetOf(30))
 	s.past = past()
-	p := open(t, look{})
-	p.open(serve(t, s))
+	p := t.open(look{})
+	p.open(serve(t.T, s))
 	p.refresh()
 	eval[bool](p, `(() => {
 		window.shifts = [];

@@ -57,7 +57,7 @@ func TestScreenshots(t *testing.T) {
 			if tc.full {
 				picture = chromedp.FullScreenshot(100)
 			}
-			data, err := chromedp.Run(p.ctx, picture)
+			data, err := chromedp.Run(p.ctx(), picture)
 			if err != nil {
 				p.fail(err)
 			}

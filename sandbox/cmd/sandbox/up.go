@@ -112,6 +112,7 @@ func runUp(ctx context.Context, flags upFlags, out io.Writer) (err error) {
 	fmt.Fprintf(out, "  aws ec2 describe-subnets\n  bin/sandbox fault --help\n")
 	if flags.controller == controllerDovetail {
 		fmt.Fprintf(out, "  kubectl logs -f -n %s -l app.kubernetes.io/name=karpenter\n", flags.namespace)
+		fmt.Fprintf(out, "  bin/dovetail console    # the web page of the cluster: prints its address\n")
 	}
 	fmt.Fprintf(out, "\nThe components log to %s. Ctrl-C stops everything.\n", w.ControlPlane.Log)
 	select {
