@@ -168,19 +168,19 @@ func (m *Model) title() string {
 	return l.right(look, text).String()
 }
 
-// money has what the nodes cost, and how far that is from what they have to cost.
+// money has what the nodes cost, and how far that is from what they have to cost. The price a month makes room for the rest.
 func (m *Model) money() string {
 	l := newLine(m.width)
 	t := &m.fleet.Totals
 	hour, month, missing := costs(t)
+	look, text := m.distance(t)
 	l.put(bold, hour)
-	if month != "" {
+	if month != "" && widthOf(hour+month+missing+text)+3*gap <= m.width {
 		l.put(normal, "  "+month)
 	}
 	if missing != "" {
 		l.put(warn, "  "+missing)
 	}
-	look, text := m.distance(t)
 	return l.put(normal, "  ").put(look, text).String()
 }
 

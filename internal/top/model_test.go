@@ -359,18 +359,23 @@ func TestTV_12_UnknownPrices(t *testing.T) {
 	for name, tc := range map[string]struct {
 		totals inspect.Totals
 		want   string
+		width  int // 0: 100
 	}{
-		"TV-12: all known":     {inspect.Totals{Nodes: 2, Hourly: 1.5, Bound: 1}, "$1.50/h  $1,095/month  50% above the lower bound of $1.00/h"},
-		"TV-12: some unknown":  {inspect.Totals{Nodes: 2, Hourly: 1.5, Unpriced: 1, Bound: 1}, "≥ $1.50/h  ≥ $1,095/month  1 node without a known price  lower bound $1.00/h"},
-		"TV-12: none known":    {inspect.Totals{Nodes: 2, Unpriced: 2}, "cost unknown  no price is known  no lower bound is known"},
-		"TV-12: pods pending":  {inspect.Totals{Nodes: 2, Hourly: 1, Bound: 1.5}, "$1.00/h  $730/month  lower bound $1.50/h, with pending pods"},
-		"TV-12: free of cost":  {inspect.Totals{Nodes: 1, Bound: 0}, "$0.00/h  $0/month  no lower bound is known"},
-		"TV-12: nothing there": {inspect.Totals{}, "$0.00/h  $0/month  no lower bound is known"},
+		"TV-12: all known":     {totals: inspect.Totals{Nodes: 2, Hourly: 1.5, Bound: 1}, want: "$1.50/h  $1,095/month  50% above the lower bound of $1.00/h"},
+		"TV-12: some unknown":  {totals: inspect.Totals{Nodes: 2, Hourly: 1.5, Unpriced: 1, Bound: 1}, want: "≥ $1.50/h  ≥ $1,095/month  1 node without a known price  lower bound $1.00/h"},
+		"TV-12: none known":    {totals: inspect.Totals{Nodes: 2, Unpriced: 2}, want: "cost unknown  no price is known  no lower bound is known"},
+		"TV-12: pods pending":  {totals: inspect.Totals{Nodes: 2, Hourly: 1, Bound: 1.5}, want: "$1.00/h  $730/month  lower bound $1.50/h, with pending pods"},
+		"TV-12: free of cost":  {totals: inspect.Totals{Nodes: 1, Bound: 0}, want: "$0.00/h  $0/month  no lower bound is known"},
+		"TV-12: nothing there": {totals: inspect.Totals{}, want: "$0.00/h  $0/month  no lower bound is known"},
+		"TV-12: narrow":        {totals: inspect.Totals{Nodes: 2, Hourly: 1.5, Bound: 1}, want: "$1.50/h  50% above the lower bound of $1.00/h", width: 50},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := newModel(requests{}, 0)
-			m.width, m.fleet, m.changes = 100, &inspect.Fleet{Totals: tc.totals}, &inspect.Changes{}
+			m.fleet, m.changes = &inspect.Fleet{Totals: tc.totals}, &inspect.Changes{}
+			if m.width = tc.width; m.width == 0 {
+				m.width = 100
+			}
 			if got := stripped(m.money()); got != tc.want {
 				t.Errorf("got  %q\nwant %q", got, tc.want)
 			}
