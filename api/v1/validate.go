@@ -54,7 +54,7 @@ func (v *validator) checkTogether(at string, template *NodeClaimTemplate) {
 	}
 	labels := reqs.FromLabels(template.ObjectMeta.Labels, v.words)
 	for _, key := range labels.Keys() {
-		if before, asked := set[key]; !set.Add(key, labels[key]) && asked {
+		if before, found := set[key]; !set.Add(key, labels[key]) && found {
 			v.problem(reason.FieldInvalid, at+".metadata.labels["+key+"]", labels[key].String()+" together with requirement "+before.String(), want)
 		}
 	}

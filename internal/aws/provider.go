@@ -277,8 +277,8 @@ func (p *provider) driftAnnotations(class *awsv1.EC2NodeClass) map[string]string
 }
 
 func wantsEFA(claim *karpv1.NodeClaim, class *awsv1.EC2NodeClass) bool {
-	_, asked := claim.Spec.Resources.Requests[resourceEFA]
-	return asked || slices.ContainsFunc(class.Spec.NetworkInterfaces, func(n awsv1.NetworkInterface) bool { return n.InterfaceType == "efa-only" })
+	_, usesEFA := claim.Spec.Resources.Requests[resourceEFA]
+	return usesEFA || slices.ContainsFunc(class.Spec.NetworkInterfaces, func(n awsv1.NetworkInterface) bool { return n.InterfaceType == "efa-only" })
 }
 
 // Find returns an instance that exists; NotFound once it is gone. The caller wants to know whether a node

@@ -39,14 +39,14 @@ func Count(spec *autoscalingv1beta1.CapacityBufferSpec, workload *int32, pod *co
 func withinLimits(limits corev1.ResourceList, pod *corev1.Pod) int64 {
 	names := resources.Names(limits)
 	table := resources.Table{}.Extend(names...)
-	asks, allowed := table.PodRequests(pod), table.Capacity(limits)
+	requests, allowed := table.PodRequests(pod), table.Capacity(limits)
 	most := unlimited
 	for _, name := range names {
 		lane, known := table.Lane(name)
-		if !known || asks.At(lane) <= 0 {
+		if !known || requests.At(lane) <= 0 {
 			continue
 		}
-		most = min(most, max(allowed.At(lane), 0)/asks.At(lane))
+		most = min(most, max(allowed.At(lane), 0)/requests.At(lane))
 	}
 	return most
 }

@@ -22,9 +22,9 @@ func TestConsolidationsObeyEveryRule(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		q := questions(some()).Draw(t, "question")
-		answer := solve.Consolidate(q, never)
-		if found := check.Consolidation(q, answer); len(found) > 0 {
-			t.Fatalf("%v\nanswer %s\nquestion %s", found, describe(answer), describe(q))
+		result := solve.Consolidate(q, never)
+		if found := check.Consolidation(q, result); len(found) > 0 {
+			t.Fatalf("%v\nanswer %s\nquestion %s", found, describe(result), describe(q))
 		}
 		stopped := solve.Consolidate(q, at1st)
 		if found := check.Consolidation(q, stopped); len(found) > 0 {
@@ -37,13 +37,13 @@ func TestConsolidationIsTheSameAnyWay(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		q := questions(some()).Draw(t, "question")
-		answer := solve.Consolidate(q, never)
+		result := solve.Consolidate(q, never)
 		other := q
 		other.View = shuffled(rapid.Uint64().Draw(t, "order"), solve.Problem{View: q.View}).View
 		other.Candidates = slices.Clone(q.Candidates)
 		slices.Reverse(other.Candidates)
 		other.Policy.Workers = 8
-		if diff := cmp.Diff(answer, solve.Consolidate(other, never), cmpopts.EquateEmpty()); diff != "" {
+		if diff := cmp.Diff(result, solve.Consolidate(other, never), cmpopts.EquateEmpty()); diff != "" {
 			t.Fatalf("another order and eight workers (-first +second):\n%s\nquestion %s", diff, describe(q))
 		}
 	})
@@ -57,17 +57,17 @@ func TestConsolidationEnds(t *testing.T) {
 		before := priceOf(q.View)
 		const rounds = 30
 		for round := range rounds {
-			answer := solve.Consolidate(q, never)
-			if found := check.Consolidation(q, answer); len(found) > 0 {
-				t.Fatalf("round %d: %v\nanswer %s\nquestion %s", round, found, describe(answer), describe(q))
+			result := solve.Consolidate(q, never)
+			if found := check.Consolidation(q, result); len(found) > 0 {
+				t.Fatalf("round %d: %v\nanswer %s\nquestion %s", round, found, describe(result), describe(q))
 			}
-			if len(answer.Moves) == 0 {
+			if len(result.Moves) == 0 {
 				return
 			}
-			q = applied(q, answer, round)
+			q = applied(q, result, round)
 			after := priceOf(q.View)
 			if after >= before {
-				t.Fatalf("round %d: costs %v, before %v\nanswer %s", round, after, before, describe(answer))
+				t.Fatalf("round %d: costs %v, before %v\nanswer %s", round, after, before, describe(result))
 			}
 			before = after
 		}
@@ -84,7 +84,7 @@ func priceOf(v *cluster.Snapshot) float64 {
 }
 
 // applied is the question again once every move was made. New nodes turn out as their offers say.
-func applied(q solve.Question, answer solve.Consolidation, round int) solve.Question {
+func applied(q solve.Question, result solve.Consolidation, round int) solve.Question {
 	view := *q.View
 	view.Nodes = slices.Clone(view.Nodes)
 	view.Pools = slices.Clone(view.Pools)
@@ -94,8 +94,8 @@ func applied(q solve.Question, answer solve.Consolidation, round int) solve.Ques
 	for i := range view.Pools {
 		view.Pools[i].Limits = slices.Clone(view.Pools[i].Limits)
 	}
-	for i := range answer.Moves {
-		m := &answer.Moves[i]
+	for i := range result.Moves {
+		m := &result.Moves[i]
 		pods := map[cluster.PodKey]cluster.Pod{}
 		for _, name := range m.Remove {
 			at := slices.IndexFunc(view.Nodes, func(n cluster.Node) bool { return n.Name == name })

@@ -34,11 +34,11 @@ func TestTrust_C04_WhatACutSearchFoundIsValid(t *testing.T) {
 			stays[k.Node] = k.Why.Code
 		}
 		cut, _ := after(rapid.Int64Range(0, asked.Load()).Draw(t, "polls"))
-		answer := solve.Consolidate(q, cut)
-		if found := check.Consolidation(q, answer); len(found) > 0 {
-			t.Fatalf("%v\nanswer %s\nquestion %s", found, describe(answer), describe(q))
+		result := solve.Consolidate(q, cut)
+		if found := check.Consolidation(q, result); len(found) > 0 {
+			t.Fatalf("%v\nanswer %s\nquestion %s", found, describe(result), describe(q))
 		}
-		for _, k := range answer.Kept {
+		for _, k := range result.Kept {
 			if k.Why.Code == reason.PodsStranded && stays[k.Node] == reason.NothingCheaper {
 				t.Fatalf("%s: %s; with more time: %s\nquestion %s", k.Node, k.Why.Text(), stays[k.Node], describe(q))
 			}

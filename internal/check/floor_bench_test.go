@@ -26,16 +26,16 @@ func BenchmarkFloor(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			var looks, plans time.Duration
-			var answer solve.Consolidation
+			var result solve.Consolidation
 			for b.Loop() {
 				start := time.Now()
-				answer = solve.Consolidate(q, never)
+				result = solve.Consolidate(q, never)
 				looked := time.Now()
 				solve.Solve(solve.Problem{View: view, Moved: pods, Policy: solve.Policy{Greedy: true, Workers: 1}}, never)
 				looks, plans = looks+looked.Sub(start), plans+time.Since(looked)
 			}
 			b.ReportMetric(float64(looks)/float64(plans), "times-a-plan")
-			b.ReportMetric(answer.Before-answer.After, "saved-$/h")
+			b.ReportMetric(result.Before-result.After, "saved-$/h")
 		})
 	}
 }

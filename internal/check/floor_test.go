@@ -156,14 +156,14 @@ func (s *simple) worth(m *solve.Move, removed float64) bool {
 func shrunk(t *testing.T, q solve.Question) (solve.Question, float64) {
 	t.Helper()
 	for round := range 100 {
-		answer := solve.Consolidate(q, never)
-		if found := check.Consolidation(q, answer); len(found) > 0 {
-			t.Fatalf("round %d: %v\nanswer %s", round, found, describe(answer))
+		result := solve.Consolidate(q, never)
+		if found := check.Consolidation(q, result); len(found) > 0 {
+			t.Fatalf("round %d: %v\nanswer %s", round, found, describe(result))
 		}
-		if len(answer.Moves) == 0 {
+		if len(result.Moves) == 0 {
 			return q, priceOf(q.View)
 		}
-		q = applied(q, answer, round)
+		q = applied(q, result, round)
 	}
 	t.Fatal("still moving after 100 rounds")
 	return q, 0
@@ -248,9 +248,9 @@ func TestTrust_B01_NoStateThatFollowsCostsLessThanTheBound(t *testing.T) {
 			q := made(t, name, 1)
 			held := q
 			held.Candidates = held.Candidates[:1]
-			answer := solve.Consolidate(held, never)
-			if _, cost := shrunk(t, q); answer.Bound <= 0 || answer.Bound > cost {
-				t.Errorf("the bound is %v while nodes are held, and the cluster costs %v once they are not", answer.Bound, cost)
+			result := solve.Consolidate(held, never)
+			if _, cost := shrunk(t, q); result.Bound <= 0 || result.Bound > cost {
+				t.Errorf("the bound is %v while nodes are held, and the cluster costs %v once they are not", result.Bound, cost)
 			}
 		})
 	}
@@ -264,8 +264,8 @@ func TestTrust_B01_NodesThatGoDoNotCount(t *testing.T) {
 	view.Nodes = slices.Clone(view.Nodes)
 	view.Nodes[0].Deleting = true
 	q.View = &view
-	answer := solve.Consolidate(q, never)
-	if want := priceOf(&view) - view.Nodes[0].Price; answer.Before > want+1e-9 || answer.After > want+1e-9 {
-		t.Errorf("costs %v before and %v after; the nodes that stay cost %v", answer.Before, answer.After, want)
+	result := solve.Consolidate(q, never)
+	if want := priceOf(&view) - view.Nodes[0].Price; result.Before > want+1e-9 || result.After > want+1e-9 {
+		t.Errorf("costs %v before and %v after; the nodes that stay cost %v", result.Before, result.After, want)
 	}
 }

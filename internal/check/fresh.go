@@ -109,11 +109,11 @@ func (c *checker) firstMisfit(at *place, t *catalog.InstanceType, s *typeCache) 
 	if len(k.open) == 0 {
 		return Violation{Code: OfferingMissing, Rule: "SC-19", Want: "an available offering within " + s.needs.String(), Have: "none"}, true
 	}
-	asked := resources.Add(at.requestsOfArrivals(), k.overhead)
-	if !slices.ContainsFunc(k.open, func(o *catalog.Offering) bool { return k.canHold(o, &asked) }) {
+	requested := resources.Add(at.requestsOfArrivals(), k.overhead)
+	if !slices.ContainsFunc(k.open, func(o *catalog.Offering) bool { return k.canHold(o, &requested) }) {
 		have := k.allocatable(k.open[0])
-		lane, _ := resources.Short(&asked, &have)
-		return Violation{Code: TooSmall, Rule: "SC-19", Want: fmt.Sprintf("%s %d", c.view.Resources.Name(lane), asked.At(lane)), Have: strconv.FormatInt(have.At(lane), 10)}, true
+		lane, _ := resources.Short(&requested, &have)
+		return Violation{Code: TooSmall, Rule: "SC-19", Want: fmt.Sprintf("%s %d", c.view.Resources.Name(lane), requested.At(lane)), Have: strconv.FormatInt(have.At(lane), 10)}, true
 	}
 	return Violation{}, false
 }
@@ -138,10 +138,10 @@ func (c *checker) prices(at *place, r reading) []float64 {
 	prices := make([]float64, 0, len(at.types))
 	for _, t := range at.types {
 		k := c.typeAsNeeded(at, t, at.sight)
-		asked := resources.Add(at.requestsOfArrivals(), k.overhead)
+		requested := resources.Add(at.requestsOfArrivals(), k.overhead)
 		cheapest := math.Inf(1)
 		for _, o := range k.open {
-			if (r.available || o.Launchable()) && (!r.fitting || k.canHold(o, &asked)) {
+			if (r.available || o.Launchable()) && (!r.fitting || k.canHold(o, &requested)) {
 				cheapest = min(cheapest, o.Price)
 			}
 		}
@@ -181,11 +181,11 @@ func (c *checker) checkTypeOrder(at *place) {
 		return
 	}
 	k := c.typeAsNeeded(at, t, at.sight)
-	asked := resources.Add(at.requestsOfArrivals(), k.overhead)
+	requested := resources.Add(at.requestsOfArrivals(), k.overhead)
 	var matches []*catalog.Offering
 	for _, o := range k.open {
 		if o.Zone == offer.Zone && o.CapacityType == offer.CapacityType && o.Reservation == offer.Reservation &&
-			(o.Launchable() || c.policy.NoReserved) && k.canHold(o, &asked) {
+			(o.Launchable() || c.policy.NoReserved) && k.canHold(o, &requested) {
 			matches = append(matches, o)
 		}
 	}

@@ -85,7 +85,7 @@ func TestConsolidation(t *testing.T) {
 		"after is another sum":               {func(_ *world, _ *solve.Question, c *solve.Consolidation) { c.After = 0.1 }, check.TotalsWrong},
 		"the bound is above what is reached": {func(_ *world, _ *solve.Question, c *solve.Consolidation) { c.Bound = c.After + 0.1 }, check.BoundWrong},
 		"a candidate without a verdict":      {func(_ *world, _ *solve.Question, c *solve.Consolidation) { c.Kept = nil }, check.VerdictMissing},
-		"a partial answer may lack verdicts": {func(_ *world, _ *solve.Question, c *solve.Consolidation) { c.Kept, c.Partial = nil, true }, ""},
+		"a partial result may lack verdicts": {func(_ *world, _ *solve.Question, c *solve.Consolidation) { c.Kept, c.Partial = nil, true }, ""},
 		"a candidate goes and stays": {func(_ *world, _ *solve.Question, c *solve.Consolidation) {
 			c.Kept = slices.Insert(c.Kept, 0, solve.Verdict{Node: "n1", Why: c.Kept[0].Why})
 		}, check.VerdictMissing},
@@ -116,7 +116,7 @@ func TestConsolidation(t *testing.T) {
 			found := check.Consolidation(q, c)
 			switch {
 			case tc.want == "" && len(found) > 0:
-				t.Errorf("a valid answer is flagged: %v", found)
+				t.Errorf("a valid result is flagged: %v", found)
 			case tc.want != "" && !slices.ContainsFunc(found, func(v check.Violation) bool { return v.Code == tc.want }):
 				t.Errorf("want %s, found %v", tc.want, found)
 			}

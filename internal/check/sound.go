@@ -11,8 +11,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// Answer is a plan that was verified.
-type Answer struct {
+// Verified is a plan that was verified.
+type Verified struct {
 	Plan     solve.Plan
 	Sound    bool          // the plan obeys every rule; otherwise it places no pod
 	Rejected [][]Violation // violations of the plans before it
@@ -24,8 +24,8 @@ const mostRounds = 10
 // Sound makes a plan that obeys every rule. An invalid plan is made again with the baseline algorithm. If that is
 // invalid too, the pods that violate rules are left out, with a reason, and the rest is planned for: a pod that the
 // planner gets wrong must not block all others.
-func Sound(p solve.Problem, plan func(solve.Problem) (solve.Problem, solve.Plan), judge func(solve.Problem, solve.Plan) []Violation) Answer {
-	var result Answer
+func Sound(p solve.Problem, plan func(solve.Problem) (solve.Problem, solve.Plan), judge func(solve.Problem, solve.Plan) []Violation) Verified {
+	var result Verified
 	pods, left := p.Pods, map[cluster.PodKey]Violation{}
 	for range mostRounds {
 		var blamed map[cluster.PodKey]Violation

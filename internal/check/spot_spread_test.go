@@ -509,19 +509,19 @@ func settled(t *testing.T, p solve.Problem, plan solve.Plan) (moves int, view *c
 func settledFrom(t *testing.T, q solve.Question) (moves int, view *cluster.Snapshot) {
 	t.Helper()
 	for round := 1; round < 30; round++ {
-		answer := solve.Consolidate(q, nil)
-		if found := check.Consolidation(q, answer); len(found) > 0 {
+		result := solve.Consolidate(q, nil)
+		if found := check.Consolidation(q, result); len(found) > 0 {
 			t.Fatal(found[0])
 		}
-		if len(answer.Moves) == 0 {
+		if len(result.Moves) == 0 {
 			return moves, q.View
 		}
-		for i := range answer.Moves {
-			if len(answer.Moves[i].Create) > 0 {
+		for i := range result.Moves {
+			if len(result.Moves[i].Create) > 0 {
 				moves++
 			}
 		}
-		q = applied(q, answer, round)
+		q = applied(q, result, round)
 	}
 	t.Fatal("still moving after 30 rounds")
 	return 0, nil

@@ -37,8 +37,8 @@ type nodeKind struct {
 	Spread       string  `json:"spread,omitempty"` // of the first of them: how far it is spread over spot pools
 	For          string  `json:"for"`              // groups of the scenario whose pods are there
 
-	asked, room [2]float64
-	groups      map[int]int
+	requests, room [2]float64
+	groups         map[int]int
 }
 
 // refusedPods are the pods without a place for the same first reason.
@@ -75,7 +75,7 @@ func explain(c *scenario.Compiled, plan *solve.Plan) *explanation {
 	}
 	for i := range e.Nodes {
 		k := &e.Nodes[i]
-		k.CPUUse, k.MemoryUse = share(k.asked[0], k.room[0]), share(k.asked[1], k.room[1])
+		k.CPUUse, k.MemoryUse = share(k.requests[0], k.room[0]), share(k.requests[1], k.room[1])
 	}
 	slices.SortStableFunc(e.Nodes, func(a, b nodeKind) int {
 		return cmp.Or(cmp.Compare(float64(b.Count)*b.Price, float64(a.Count)*a.Price), cmp.Compare(a.Type, b.Type), cmp.Compare(a.Zone, b.Zone))
@@ -97,7 +97,7 @@ func (k *nodeKind) add(n *solve.NewNode, room resources.Vec) {
 	k.Pods += len(n.Pods)
 	k.Types = max(k.Types, len(n.Types))
 	for i, lane := range []int{resources.CPU, resources.Memory} {
-		k.asked[i] += float64(n.Requests.At(lane))
+		k.requests[i] += float64(n.Requests.At(lane))
 		k.room[i] += float64(room.At(lane))
 	}
 	addGroups(k.groups, n.Pods)

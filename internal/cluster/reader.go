@@ -185,22 +185,22 @@ func (r *Reader) shape(in input) *Shape {
 		in.spread = r.opts.SelectorOf(in.pod)
 	}
 	d := &r.digest
-	who, asks := r.identity(in), r.constraintsOf(in)
+	who, required := r.identity(in), r.constraintsOf(in)
 	d.buf = d.buf[:0]
 	d.number(who.number)
-	d.number(asks.number)
+	d.number(required.number)
 	d.lanes(in.requests, r.table)
 	if known, found := r.shapes[string(d.buf)]; found {
 		return known
 	}
 	place := string(d.buf)
-	s := asks.shape
+	s := required.shape
 	if s.Key != "" {
 		s = new(Shape)
-		*s = *asks.shape
+		*s = *required.shape
 	}
 	s.Namespace, s.Labels, s.Requests = who.namespace, who.labels, in.requests
-	s.Key = r.shapeKey(who, in.requests, asks)
+	s.Key = r.shapeKey(who, in.requests, required)
 	r.shapes[place] = s
 	return s
 }

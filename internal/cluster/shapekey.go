@@ -15,12 +15,12 @@ type keyText struct{ buf []byte }
 
 // shapeKey says everything a shape means, independent of the order of reading and of lanes: who the pod
 // is, what it requests, what else it requests.
-func (r *Reader) shapeKey(who *identity, requests resources.Vec, asks *constraints) string {
+func (r *Reader) shapeKey(who *identity, requests resources.Vec, required *constraints) string {
 	k := r.keyText()
 	k.buf = append(k.buf, who.text...)
 	k.section("requests")
 	k.buf = r.amounts.append(k.buf, requests, r.table)
-	k.buf = append(k.buf, asks.text...)
+	k.buf = append(k.buf, required.text...)
 	return r.keepKey(k)
 }
 

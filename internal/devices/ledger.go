@@ -23,7 +23,7 @@ type Ledger struct {
 	made      map[string]allocation // by claim
 	templates map[int32][][]string  // claims that the template of a place serves, pod by pod
 	refused   map[attempt]bool      // searches that failed: what is free only shrinks, so they fail again
-	answers   map[string]answer     // what a set of templates says to some claims
+	served    map[string]serving    // results of serves, by the set of templates and the claims
 	tooHard   map[string]bool       // claims whose search was cut off, by what they request
 	extended  map[string]extended   // claims for extended resources that are not made yet, by key
 	history   []*Offer              // what was committed, for Undo
@@ -48,8 +48,8 @@ type allocation struct {
 // anywhere is the place of an allocation that is not tied to one.
 const anywhere int32 = -1
 
-// answer is whether templates serve claims, by which drivers, and which devices that takes.
-type answer struct {
+// serving is whether templates serve claims, by which drivers, and with which devices.
+type serving struct {
 	fits    bool
 	drivers []string
 	state   structured.AllocatedState
@@ -62,7 +62,7 @@ func (inv *Inventory) Ledger() *Ledger {
 	}
 	return &Ledger{
 		from: inv, made: map[string]allocation{}, templates: map[int32][][]string{},
-		refused: map[attempt]bool{}, answers: map[string]answer{}, tooHard: map[string]bool{},
+		refused: map[attempt]bool{}, served: map[string]serving{}, tooHard: map[string]bool{},
 		extended: map[string]extended{},
 	}
 }
@@ -107,7 +107,7 @@ func (l *Ledger) Clone(from int32) *Ledger {
 	c.history = nil
 	c.taken, c.made, c.refused, c.tooHard = cloneState(l.taken), maps.Clone(l.made), maps.Clone(l.refused), maps.Clone(l.tooHard)
 	c.extended = maps.Clone(l.extended)
-	c.templates, c.answers = maps.Clone(l.templates), maps.Clone(l.answers)
+	c.templates, c.served = maps.Clone(l.templates), maps.Clone(l.served)
 	for place, list := range c.templates {
 		c.templates[place] = slices.Clip(list)
 	}
@@ -380,16 +380,16 @@ func (l *Ledger) search(node *corev1.Node, claims []string, published []*resourc
 			list[i] = &fresh
 		}
 	}
-	effort := &effort{left: mostSteps, stop: stop}
-	allocator, err := structured.NewAllocator(effort, features, state, l.inv.classes, published, selectors())
+	limit := &searchLimit{left: mostSteps, stop: stop}
+	allocator, err := structured.NewAllocator(limit, features, state, l.inv.classes, published, selectors())
 	if err != nil {
 		return nil, err
 	}
-	results, err := allocator.Allocate(effort, node, list)
+	results, err := allocator.Allocate(limit, node, list)
 	switch {
-	case effort.stopped:
+	case limit.stopped:
 		return nil, errStopped
-	case effort.left < 0:
+	case limit.left < 0:
 		l.tooHard[text] = true
 		return nil, errTooHard
 	case errors.Is(err, structured.ErrFailedAllocationOnNode):

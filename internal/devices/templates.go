@@ -59,31 +59,31 @@ func (l *Ledger) before(n *cluster.Node) [][]string {
 // serves allocates from a set of templates for the claims of a place. They are served in the order in which pods came, each with
 // what the earlier ones left, as kube-scheduler does: all together, there would be too many ways. The drivers of those that
 // come before all pods do not count: none of the pods needs them. Claims of DaemonSets take what there is.
-func (l *Ledger) serves(o *Offer, held, daemons [][]string, set int, stop func() bool) answer {
+func (l *Ledger) serves(o *Offer, held, daemons [][]string, set int, stop func() bool) serving {
 	if len(l.inv.sets[set].slices) == 0 {
-		return answer{}
+		return serving{}
 	}
-	a, key := answer{fits: true, state: emptyState()}, strconv.Itoa(set)
-	ask := func(claims []string) answer {
+	a, key := serving{fits: true, state: emptyState()}, strconv.Itoa(set)
+	serve := func(claims []string) serving {
 		key += "\x01" + l.textOf(claims)
-		next, known := l.answers[key]
+		next, known := l.served[key]
 		if !known {
 			var stopped bool
 			if next, stopped = l.extend(a, claims, set, stop); !stopped {
-				l.answers[key] = next
+				l.served[key] = next
 			}
 		}
 		return next
 	}
 	for _, claims := range held {
-		next := ask(claims)
+		next := serve(claims)
 		if !next.fits {
 			return next
 		}
 		a.state = next.state
 	}
 	for _, claims := range daemons {
-		if next := ask(claims); next.fits {
+		if next := serve(claims); next.fits {
 			a.state = next.state
 		}
 	}
@@ -95,7 +95,7 @@ func (l *Ledger) serves(o *Offer, held, daemons [][]string, set int, stop func()
 		key += "\x02" // their drivers are left out from here on
 	}
 	for _, claims := range groups {
-		if a = ask(claims); !a.fits {
+		if a = serve(claims); !a.fits {
 			break
 		}
 	}
@@ -103,13 +103,13 @@ func (l *Ledger) serves(o *Offer, held, daemons [][]string, set int, stop func()
 }
 
 // extend serves some claims more from a set of templates.
-func (l *Ledger) extend(a answer, claims []string, set int, stop func() bool) (next answer, stopped bool) {
+func (l *Ledger) extend(a serving, claims []string, set int, stop func() bool) (next serving, stopped bool) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: newNode}}
 	results, err := l.search(node, claims, l.inv.sets[set].slices, a.state, stop)
 	if err != nil || results == nil {
-		return answer{}, errors.Is(err, errStopped)
+		return serving{}, errors.Is(err, errStopped)
 	}
-	next = answer{fits: true, state: cloneState(a.state), drivers: slices.Clone(a.drivers)}
+	next = serving{fits: true, state: cloneState(a.state), drivers: slices.Clone(a.drivers)}
 	for _, r := range results {
 		take(&next.state, r.Devices.Results)
 		for i := range r.Devices.Results {

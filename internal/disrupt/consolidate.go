@@ -178,10 +178,10 @@ func (c *consolidation) selectCommands(names []string) []solve.Move {
 
 func (c *consolidation) searchMoves(names []string, most map[string]int) solve.Consolidation {
 	q := solve.Question{View: c.on, Candidates: names, Policy: c.g.policy, Most: maps.Clone(most), First: c.v.First}
-	result, known := c.v.Answers.find(q)
+	result, known := c.v.SearchCache.find(q)
 	if !known {
 		result = solve.ConsolidateWithin(q, solve.Limits{Stop: c.g.stop, Joint: c.v.Joint, Single: c.v.Single})
-		c.v.Answers.record(q, result)
+		c.v.SearchCache.record(q, result)
 	}
 	c.Partial = c.Partial || result.Partial
 	if len(result.Unreached) > 0 {

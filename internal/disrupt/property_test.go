@@ -213,7 +213,7 @@ func TestSameDecisionAnyWay(t *testing.T) {
 			slices.Reverse(view.Nodes[i].Pods)
 		}
 		other.Cluster, other.Policy.Workers = &view, 8
-		v.Answers = &disrupt.Answers{}
+		v.SearchCache = &disrupt.SearchCache{}
 		first := disrupt.Next(v, never)
 		if diff := cmp.Diff(first.Commands, disrupt.Next(other, never).Commands, cmpopts.EquateEmpty(), candidatePods()); diff != "" {
 			t.Fatalf("(-first +second):\n%s\nview %s", diff, describe(v))

@@ -23,7 +23,7 @@ type View struct {
 	First        []string               // pools that an earlier search of consolidation had no time for
 	Joint        func() bool            // whether time is up for consolidating all nodes together; nil: never
 	Single       func() bool            // the same for what follows it, a few nodes at a time, and for saying why nodes stay
-	Answers      *Answers               // cache of earlier consolidation searches; nil: no cache
+	SearchCache  *SearchCache           // cache of earlier consolidation searches; nil: no cache
 	MaxRefused   int                    // refusals that a decision keeps, beside those that stand until a user acts; 0: 200
 }
 

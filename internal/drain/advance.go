@@ -47,7 +47,7 @@ type ClaimShell interface {
 // again. After an error, call it sooner, with back-off. The calls are updated in both cases.
 func AdvanceNode(ctx context.Context, f Facts, calls *Calls, shell NodeShell) (after time.Duration, err error) {
 	f.Said = calls.Said
-	return terminateInstance(ctx, f.Now, calls, shell, func(a answer) (next, error) {
+	return terminateInstance(ctx, f.Now, calls, shell, func(a response) (next, error) {
 		f.Instance, f.Refusal, f.Queried, f.Accepted = a.state, a.refusal, calls.Queried, calls.Accepted
 		step := Next(f)
 		said, err := shell.Perform(ctx, &f, step)
@@ -58,7 +58,7 @@ func AdvanceNode(ctx context.Context, f Facts, calls *Calls, shell NodeShell) (a
 // AdvanceClaim is AdvanceNode for a NodeClaim.
 func AdvanceClaim(ctx context.Context, f ClaimFacts, calls *Calls, shell ClaimShell) (after time.Duration, err error) {
 	f.Said = calls.Said
-	return terminateInstance(ctx, f.Now, calls, shell, func(a answer) (next, error) {
+	return terminateInstance(ctx, f.Now, calls, shell, func(a response) (next, error) {
 		f.Instance, f.Refusal, f.Accepted = a.state, a.refusal, calls.Accepted
 		step := NextClaim(f)
 		said, err := shell.Perform(ctx, &f, step)
@@ -66,8 +66,8 @@ func AdvanceClaim(ctx context.Context, f ClaimFacts, calls *Calls, shell ClaimSh
 	}, func() error { return shell.Release(ctx, f) })
 }
 
-// answer is the last response of the cloud in a dialogue.
-type answer struct {
+// response is the last response of the cloud in a dialogue.
+type response struct {
 	state   State
 	refusal Refusal
 }
@@ -79,8 +79,8 @@ type next struct {
 	after time.Duration
 }
 
-func terminateInstance(ctx context.Context, now time.Time, calls *Calls, instance Instance, decide func(answer) (next, error), release func() error) (time.Duration, error) {
-	var last answer
+func terminateInstance(ctx context.Context, now time.Time, calls *Calls, instance Instance, decide func(response) (next, error), release func() error) (time.Duration, error) {
+	var last response
 	var refused error
 	for range maxRounds {
 		n, err := decide(last)
@@ -91,7 +91,7 @@ func terminateInstance(ctx context.Context, now time.Time, calls *Calls, instanc
 		case err != nil:
 			return 0, err
 		case n.query:
-			last = answer{state: stateFromFind(instance.Find(ctx))}
+			last = response{state: stateFromFind(instance.Find(ctx))}
 			calls.Queried = now
 		case n.terminate:
 			err := instance.Terminate(ctx)
@@ -126,14 +126,14 @@ func stateFromFind(err error) State {
 }
 
 // terminated reads the response to a request to terminate an instance.
-func terminated(err error) answer {
+func terminated(err error) response {
 	switch {
 	case err == nil:
-		return answer{state: Ending}
+		return response{state: Ending}
 	case cloud.Is(err, cloud.NotFound):
-		return answer{state: Gone}
+		return response{state: Gone}
 	}
-	a := answer{state: Staying, refusal: Refusal{Reason: TerminationFailed, Text: err.Error()}}
+	a := response{state: Staying, refusal: Refusal{Reason: TerminationFailed, Text: err.Error()}}
 	switch e, ofCloud := errors.AsType[*cloud.Error](err); {
 	case ofCloud && e.Reason != "":
 		a.refusal.Reason = e.Reason

@@ -12,7 +12,7 @@ const (
 	SpentBudget      Cause = "pdb"
 	Annotated        Cause = "do_not_disrupt"
 	VolumeAttached   Cause = "volume"
-	Unanswered       Cause = "eviction_pending"
+	EvictionPending  Cause = "eviction_pending"
 	GraceRunning     Cause = "grace_period"
 )
 
@@ -33,7 +33,7 @@ func Causes() []CauseDoc {
 		{SpentBudget, "A PodDisruptionBudget allows no eviction now.", "Nothing has to be done if its pods become ready; otherwise find out why they do not, or let it require fewer."},
 		{Annotated, "A pod carries `karpenter.sh/do-not-disrupt` or `karpenter.sh/do-not-evict`.", "Remove the annotation or delete the pod."},
 		{VolumeAttached, "Volumes are still attached to the instance.", "Look at the controller of the CSI driver and at pods that still use them."},
-		{Unanswered, "A pod has been in the eviction queue for more than a minute and the API server has not responded.", "Look at the log of the controller and at the load of the API server."},
+		{EvictionPending, "A pod has been in the eviction queue for more than a minute and the API server has not responded.", "Look at the log of the controller and at the load of the API server."},
 		{GraceRunning, "Pods use their grace period to terminate.", "Nothing has to be done."},
 	}
 }

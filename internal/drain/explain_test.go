@@ -118,41 +118,41 @@ func TestG13_EveryWaitIsExplained(t *testing.T) {
 		},
 		"a webhook that says no": {
 			pods: pods(pod("a"), pod("b")), now: time.Minute,
-			tries: tries(drain.Try{Since: after(20 * time.Second), Answer: `admission webhook "x.io" denied the request: no`}, "a", "b"),
+			tries: tries(drain.Try{Since: after(20 * time.Second), Response: `admission webhook "x.io" denied the request: no`}, "a", "b"),
 			want:  []string{"eviction_refused admission webhook x.io 20s"},
 			say:   `the API server refuses to evict pods: admission webhook "x.io" denied the request: no (default/a, default/b); let the webhook allow it`,
 		},
 		"a webhook that does not respond": {
 			pods: pods(pod("a")), now: time.Minute,
-			tries: tries(drain.Try{Since: start, Answer: `Internal error occurred: failed calling webhook "x.io": timeout`}, "a"),
+			tries: tries(drain.Try{Since: start, Response: `Internal error occurred: failed calling webhook "x.io": timeout`}, "a"),
 			want:  []string{"eviction_refused admission webhook x.io 0s"}, say: "repair the webhook",
 		},
 		"a right that the controller lacks": {
 			pods: pods(pod("a")), now: time.Minute,
-			tries: tries(drain.Try{Since: start, Answer: `pods "a" is forbidden: User "d" cannot create resource "pods/eviction" in API group ""`}, "a"),
+			tries: tries(drain.Try{Since: start, Response: `pods "a" is forbidden: User "d" cannot create resource "pods/eviction" in API group ""`}, "a"),
 			want:  []string{"eviction_refused RBAC 0s"}, say: "give the controller the verb create on pods/eviction in its ClusterRole",
 		},
 		"FM L10: an error that lasts": {
-			pods: pods(pod("a")), now: time.Minute, tries: tries(drain.Try{Since: start, Answer: "etcd is ill, it cannot cope"}, "a"),
+			pods: pods(pod("a")), now: time.Minute, tries: tries(drain.Try{Since: start, Response: "etcd is ill, it cannot cope"}, "a"),
 			want: []string{"eviction_refused API server 0s"}, say: "etcd is ill",
 		},
 		"an error of a moment needs no words": {
-			pods: pods(pod("a")), now: time.Minute, tries: tries(drain.Try{Since: after(50 * time.Second), Answer: "etcd is ill"}, "a"),
+			pods: pods(pod("a")), now: time.Minute, tries: tries(drain.Try{Since: after(50 * time.Second), Response: "etcd is ill"}, "a"),
 		},
 		"a deletion that is refused at the deadline": {
 			pods: pods(pod("a", of("web"))), now: 2 * time.Hour, claim: period("1h"), budgets: []*policyv1.PodDisruptionBudget{pdb("web", never)},
-			tries: tries(drain.Try{Since: after(time.Hour), Answer: `admission webhook "x.io" denied the request: no`}, "a"),
+			tries: tries(drain.Try{Since: after(time.Hour), Response: `admission webhook "x.io" denied the request: no`}, "a"),
 			want:  []string{"eviction_refused admission webhook x.io 1h0m0s"}, say: "let the webhook allow it",
 		},
 		"a budget explains better than what the API server says of it": {
 			pods: pods(pod("a", of("web"))), now: time.Minute, budgets: []*policyv1.PodDisruptionBudget{pdb("web")},
-			tries: tries(drain.Try{Since: start, Answer: "it would violate the budget", Budget: true}, "a"),
+			tries: tries(drain.Try{Since: start, Response: "it would violate the budget", Budget: true}, "a"),
 			want:  []string{"pdb PodDisruptionBudget default/web 0s"}, say: "allows no eviction now",
 		},
 		"unless the API server sees it otherwise": {
 			pods: pods(pod("a", of("web"))), now: time.Minute,
 			budgets: []*policyv1.PodDisruptionBudget{pdb("web", func(b *policyv1.PodDisruptionBudget) { b.Status.DisruptionsAllowed = 1 })},
-			tries:   tries(drain.Try{Since: start, Answer: "the budget is still being processed", Budget: true}, "a"),
+			tries:   tries(drain.Try{Since: start, Response: "the budget is still being processed", Budget: true}, "a"),
 			want:    []string{"pdb PodDisruptionBudget default/web 0s"}, say: "the budget is still being processed",
 		},
 		"a queue that does not come to the pod": {

@@ -53,7 +53,7 @@ func instanceWaits(claim *karpv1.NodeClaim, state State, no Refusal, said, now t
 	w := Wait{Cause: InstanceStays, Object: "instance " + claim.Status.ProviderID, Names: []string{claim.Status.ProviderID}, Count: 1, Since: since}
 	switch {
 	case state == Staying && now.Sub(since) >= explainAfter:
-		w.Why, w.Fix = "the cloud does not terminate the instance: "+truncate(no.Text, maxAnswer), "the request is repeated, and the node is deleted once it succeeds"
+		w.Why, w.Fix = "the cloud does not terminate the instance: "+truncate(no.Text, maxQuoted), "the request is repeated, and the node is deleted once it succeeds"
 		switch no.Reason {
 		case Unauthorized:
 			w.Fix = "give the controller the permission that the response names"

@@ -67,7 +67,7 @@ func TestSinceWhenAnEvictionIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := tc.try.Refused("never", tc.budget, after(time.Minute))
-			if want := (drain.Try{Since: tc.want, Answer: "never", Budget: tc.budget}); got != want {
+			if want := (drain.Try{Since: tc.want, Response: "never", Budget: tc.budget}); got != want {
 				t.Errorf("Refused() = %+v, want %+v", got, want)
 			}
 		})

@@ -86,9 +86,9 @@ func Order(pods []*corev1.Pod, taint corev1.Taint, limit Limit, now time.Time) P
 func size(p *corev1.Pod) int64 {
 	sum := int64(0)
 	for i := range p.Spec.Containers {
-		asks := p.Spec.Containers[i].Resources.Requests
+		requests := p.Spec.Containers[i].Resources.Requests
 		const mebi = 1 << 20
-		sum += 4*asks.Cpu().MilliValue() + asks.Memory().Value()/mebi
+		sum += 4*requests.Cpu().MilliValue() + requests.Memory().Value()/mebi
 	}
 	return sum
 }

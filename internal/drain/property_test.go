@@ -162,9 +162,9 @@ func TestG13_NoDrainWaitsInSilence(t *testing.T) {
 		f.Tries = map[types.UID]drain.Try{}
 		for _, p := range f.Pods {
 			f.Tries[p.UID] = drain.Try{
-				Since:  f.Now.Add(-time.Duration(rapid.IntRange(60, 7200).Draw(t, "tried")) * time.Second),
-				Answer: rapid.SampledFrom([]string{"", "no", `webhook "x" says no`, "cannot create resource \"pods/eviction\""}).Draw(t, "answer"),
-				Budget: rapid.Bool().Draw(t, "budget"),
+				Since:    f.Now.Add(-time.Duration(rapid.IntRange(60, 7200).Draw(t, "tried")) * time.Second),
+				Response: rapid.SampledFrom([]string{"", "no", `webhook "x" says no`, "cannot create resource \"pods/eviction\""}).Draw(t, "response"),
+				Budget:   rapid.Bool().Draw(t, "budget"),
 			}
 		}
 		step := drain.Next(f)

@@ -8,22 +8,22 @@ import (
 )
 
 const (
-	unansweredAfter = time.Minute // a pod without a call to the API server for this long is reported
-	maxAnswer       = 300         // length of a response that is quoted in a text
+	noResponseAfter = time.Minute // a pod without a call to the API server for this long is reported
+	maxQuoted       = 300         // length of a response that is quoted in a text
 )
 
 // Try is the progress of the eviction queue with a pod.
 type Try struct {
-	Since  time.Time // when the pod was queued or, if there is a response, first refused
-	Answer string    // last refusal of the API server; empty: none yet, or it accepted
-	Budget bool      // it said no for a PodDisruptionBudget
+	Since    time.Time // when the pod was queued or, if there is a response, first refused
+	Response string    // last refusal of the API server; empty: none yet, or it accepted
+	Budget   bool      // it said no for a PodDisruptionBudget
 }
 
 // Refused is the progress after another refusal. The wait began with the first refusal of its kind: by a
 // PodDisruptionBudget, or by anything else.
 func (t Try) Refused(response string, budget bool, now time.Time) Try {
-	next := Try{Since: t.Since, Answer: response, Budget: budget}
-	if t.Answer == "" || t.Budget != budget {
+	next := Try{Since: t.Since, Response: response, Budget: budget}
+	if t.Response == "" || t.Budget != budget {
 		next.Since = now
 	}
 	return next
@@ -40,16 +40,16 @@ func (w *Wait) setEvictionCause(t Try, matching []*policyv1.PodDisruptionBudget,
 		w.Since = t.Since
 	}
 	switch {
-	case t.Answer == "" && waits >= unansweredAfter:
-		w.Cause, w.Object = Unanswered, "eviction queue"
+	case t.Response == "" && waits >= noResponseAfter:
+		w.Cause, w.Object = EvictionPending, "eviction queue"
 		w.Why = "eviction of the pods was not requested yet, or the API server has not responded"
 		w.Fix = "they are in the eviction queue; if it does not get shorter, look at the log of the controller and at the load of the API server"
 		return true
-	case t.Answer == "" || waits < explainAfter:
+	case t.Response == "" || waits < explainAfter:
 		return false
 	}
-	w.Cause, w.Why = EvictionRefused, "the API server refuses to evict pods: "+truncate(t.Answer, maxAnswer)
-	w.Object, w.Fix = refusedBy(t.Answer)
+	w.Cause, w.Why = EvictionRefused, "the API server refuses to evict pods: "+truncate(t.Response, maxQuoted)
+	w.Object, w.Fix = refusedBy(t.Response)
 	if t.Budget { // it allowed one when we looked, or it is not among those we see
 		w.Cause, w.Object, w.Fix = SpentBudget, "PodDisruptionBudget", "it allows one when more of its pods are ready, or when it requires fewer"
 		for _, b := range matching {
@@ -60,12 +60,12 @@ func (w *Wait) setEvictionCause(t Try, matching []*policyv1.PodDisruptionBudget,
 }
 
 // refusedBy reads from a response what refuses an eviction and what would change that.
-func refusedBy(answer string) (object, fix string) {
-	if _, rest, found := strings.Cut(answer, `webhook "`); found {
+func refusedBy(response string) (object, fix string) {
+	if _, rest, found := strings.Cut(response, `webhook "`); found {
 		name, _, _ := strings.Cut(rest, `"`)
 		return "admission webhook " + name, "let the webhook allow it, repair the webhook if it does not respond, or delete it"
 	}
-	if _, rest, found := strings.Cut(answer, "cannot "); found {
+	if _, rest, found := strings.Cut(response, "cannot "); found {
 		verb, rest, found := strings.Cut(rest, ` resource "`)
 		if resource, _, closed := strings.Cut(rest, `"`); found && closed {
 			return "RBAC", "give the controller the verb " + verb + " on " + resource + " in its ClusterRole, as the chart does"

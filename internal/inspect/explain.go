@@ -96,7 +96,7 @@ func (x *explainer) decide() *disrupt.Decision {
 // decideAlone is what disruption would do if all other nodes carried do-not-disrupt.
 func (x *explainer) decideAlone(name string) *disrupt.Decision {
 	v := x.c.View
-	v.Unchanged, v.OnMethod, v.Answers, v.MaxRefused = false, nil, nil, 4*(len(v.Nodes)+1)
+	v.Unchanged, v.OnMethod, v.SearchCache, v.MaxRefused = false, nil, nil, 4*(len(v.Nodes)+1)
 	v.Nodes = slices.Clone(v.Nodes)
 	for i := range v.Nodes {
 		if n := &v.Nodes[i]; n.Name != name && n.ProtectedBy == "" {

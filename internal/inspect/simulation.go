@@ -48,7 +48,7 @@ func simulate(c *Cluster, passes int, stop func() bool, out *Changes) *simulatio
 	for i := range c.View.Cluster.Pending {
 		s.pending[c.View.Cluster.Pending[i].Key] = true
 	}
-	s.view.Unchanged, s.view.Answers, s.view.OnMethod = false, nil, nil
+	s.view.Unchanged, s.view.SearchCache, s.view.OnMethod = false, nil, nil
 	s.provision()
 	for pass := range passes {
 		if s.out.Partial = s.out.Partial || s.stop(); s.out.Partial {

@@ -23,12 +23,12 @@ type LaunchResult struct {
 }
 
 // Next is the result after a launch that was requested at a time and returned now. The waits between failures double.
-func (r LaunchResult) Next(answer Outcome, requested, now time.Time) LaunchResult {
-	next := LaunchResult{First: r.First, outcome: answer, until: now.Add(launchResultTTL)}
+func (r LaunchResult) Next(outcome Outcome, requested, now time.Time) LaunchResult {
+	next := LaunchResult{First: r.First, outcome: outcome, until: now.Add(launchResultTTL)}
 	if next.First.IsZero() {
 		next.First = requested
 	}
-	if answer.Err != nil {
+	if outcome.Err != nil {
 		next.wait = min(max(2*r.wait, FirstLaunchRetry), LastLaunchRetry)
 		next.until = now.Add(next.wait)
 	}

@@ -112,7 +112,7 @@ func BenchmarkBesidePlan(b *testing.B) {
 			if found := check.Plan(problem, plan); len(found) > 0 {
 				b.Fatal(found[0])
 			}
-			_, done = round.Take(check.Answer{Plan: plan, Sound: true}, time.Unix(0, 0))
+			_, done = round.Take(check.Verified{Plan: plan, Sound: true}, time.Unix(0, 0))
 		}
 	}
 	alone := func() {

@@ -85,12 +85,12 @@ func (r *Round) Problem() solve.Problem {
 
 // Take takes the solution of the problem. It returns the plan of the round, or false if another problem is to be
 // solved. The plan is for real pods; Virtual has that for the others.
-func (r *Round) Take(answer check.Answer, now time.Time) (solve.Plan, bool) {
+func (r *Round) Take(verified check.Verified, now time.Time) (solve.Plan, bool) {
 	if r.real != nil {
-		return *r.real, r.takeVirtual(answer.Plan, now)
+		return *r.real, r.takeVirtual(verified.Plan, now)
 	}
-	s, plan := r.state, answer.Plan
-	s.partitions.next(plan.Partial || !answer.Sound)
+	s, plan := r.state, verified.Plan
+	s.partitions.next(plan.Partial || !verified.Sound)
 	plan.Unplaced = append(plan.Unplaced, postponed(r.later)...)
 	blocked := s.purchases.blocked(plan, now)
 	if len(blocked) == 0 {

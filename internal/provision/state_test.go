@@ -11,12 +11,12 @@ import (
 )
 
 // buyFor is a plan that launches a node for each pod of a problem.
-func buyFor(p solve.Problem) check.Answer {
-	answer := check.Answer{Sound: true}
+func buyFor(p solve.Problem) check.Verified {
+	verified := check.Verified{Sound: true}
 	for i := range p.Pods {
-		answer.Plan.Create = append(answer.Plan.Create, solve.NewNode{Pool: "p", Pods: []cluster.PodKey{p.Pods[i].Key}})
+		verified.Plan.Create = append(verified.Plan.Create, solve.NewNode{Pool: "p", Pods: []cluster.PodKey{p.Pods[i].Key}})
 	}
-	return answer
+	return verified
 }
 
 // FM B14: two nodes that do not help a pod are all it gets for five minutes, and then the time doubles. Others are planned
@@ -84,13 +84,13 @@ func TestRecordOrders(t *testing.T) {
 // A plan that is cut off, or that breaks a rule with no pod to blame, has the next ones made for some of the pods.
 func TestRoundPostponesPods(t *testing.T) {
 	t.Parallel()
-	for name, answer := range map[string]check.Answer{"cut off": {Sound: true, Plan: solve.Plan{Partial: true}}, "unsound": {}} {
+	for name, verified := range map[string]check.Verified{"cut off": {Sound: true, Plan: solve.Plan{Partial: true}}, "unsound": {}} {
 		var s State
 		request := Request{View: &cluster.Snapshot{}, Pods: somePods(100), PlannedNodes: map[cluster.PodKey]string{{Namespace: "default", Name: "p001"}: "n"}}
-		s.Begin(request).Take(answer, time.Time{})
+		s.Begin(request).Take(verified, time.Time{})
 		round := s.Begin(request)
 		problem := round.Problem()
-		plan, done := round.Take(check.Answer{Sound: true}, time.Time{})
+		plan, done := round.Take(check.Verified{Sound: true}, time.Time{})
 		if n := len(problem.Pods); !done || n == 0 || n == 100 || n+len(plan.Unplaced) != 100 || plan.Unplaced[0].Why[0].Code != reason.OutOfTime || len(problem.PlannedBinds) != 1 {
 			t.Errorf("%s: %d pods are planned for, %d are postponed", name, len(problem.Pods), len(plan.Unplaced))
 		}

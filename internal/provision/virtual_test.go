@@ -29,7 +29,7 @@ func play(t interface{ Errorf(string, ...any) }, s *provision.State, r provision
 		if found := check.Plan(problem, plan); len(found) > 0 {
 			t.Errorf("the plan breaks rules: %v", found)
 		}
-		real, done := round.Take(check.Answer{Plan: plan, Sound: true}, time.Time{})
+		real, done := round.Take(check.Verified{Plan: plan, Sound: true}, time.Time{})
 		if done {
 			virtual, planned = round.Virtual()
 			return real, virtual, planned
@@ -63,7 +63,7 @@ func TestCB_12_OneKindLaunches(t *testing.T) {
 			round := (&provision.State{}).Begin(provision.Request{View: view, Pods: real, Virtual: virtual})
 			plan, done := solve.Plan{}, false
 			for !done {
-				plan, done = round.Take(check.Answer{Plan: solve.Solve(round.Problem(), nil), Sound: true}, time.Time{})
+				plan, done = round.Take(check.Verified{Plan: solve.Solve(round.Problem(), nil), Sound: true}, time.Time{})
 			}
 			if plan, forVirtual := round.Launches(plan); forVirtual != tc.forVirtual || len(plan.Create) != tc.create {
 				t.Errorf("launches %d nodes, for virtual pods %v; want %+v", len(plan.Create), forVirtual, tc)
@@ -199,11 +199,11 @@ func TestCB_13_RefillsAreNoBackOff(t *testing.T) {
 			for range 10 {
 				round := s.Begin(provision.Request{View: view, Virtual: pods})
 				for {
-					answer := check.Answer{Plan: solve.Plan{}, Sound: true}
+					verified := check.Verified{Plan: solve.Plan{}, Sound: true}
 					for _, p := range round.Problem().Pods {
-						answer.Plan.Create = append(answer.Plan.Create, solve.NewNode{Pool: "p", Pods: []cluster.PodKey{p.Key}})
+						verified.Plan.Create = append(verified.Plan.Create, solve.NewNode{Pool: "p", Pods: []cluster.PodKey{p.Key}})
 					}
-					if _, done := round.Take(answer, time.Time{}); done {
+					if _, done := round.Take(verified, time.Time{}); done {
 						break
 					}
 				}

@@ -11,28 +11,28 @@ import (
 // SC-04: when windows open and close.
 func TestWindows(t *testing.T) {
 	t.Parallel()
-	type ask struct {
+	type arrival struct {
 		at  time.Duration
 		uid string
 	}
-	stream := []ask{}
+	stream := []arrival{}
 	for i := range 40 {
-		stream = append(stream, ask{time.Duration(i) * 500 * time.Millisecond, strconv.Itoa(i)})
+		stream = append(stream, arrival{time.Duration(i) * 500 * time.Millisecond, strconv.Itoa(i)})
 	}
 	for name, tc := range map[string]struct {
-		asks []ask
-		want time.Duration // after the first
+		arrivals []arrival
+		want     time.Duration // after the first
 	}{
-		"one pod closes after the idle time":              {asks: []ask{{0, "a"}}, want: time.Second},
-		"a new pod extends the window":                    {asks: []ask{{0, "a"}, {600 * time.Millisecond, "b"}}, want: 1600 * time.Millisecond},
-		"the same pod again does not":                     {asks: []ask{{0, "a"}, {600 * time.Millisecond, "a"}}, want: time.Second},
-		"a stream of new pods is cut at the longest time": {asks: stream, want: 10 * time.Second},
+		"one pod closes after the idle time":              {arrivals: []arrival{{0, "a"}}, want: time.Second},
+		"a new pod extends the window":                    {arrivals: []arrival{{0, "a"}, {600 * time.Millisecond, "b"}}, want: 1600 * time.Millisecond},
+		"the same pod again does not":                     {arrivals: []arrival{{0, "a"}, {600 * time.Millisecond, "a"}}, want: time.Second},
+		"a stream of new pods is cut at the longest time": {arrivals: stream, want: 10 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 			w := Window{Idle: time.Second, Max: 10 * time.Second}
-			for _, a := range tc.asks {
+			for _, a := range tc.arrivals {
 				now := start.Add(a.at)
 				if a.at >= tc.want {
 					break // it is closed

@@ -18,13 +18,13 @@ func askSolve(w *World, l *Line) string {
 	if l.fault != nil {
 		return ""
 	}
-	p := solve.Problem{View: r.view, Pods: r.asked, Policy: w.policy}
+	p := solve.Problem{View: r.view, Pods: r.pending, Policy: w.policy}
 	plan := solve.Solve(p, never)
 	return r.plan(plan) + renderViolations(check.Plan(p, plan))
 }
 
 func (w *World) plan(r *rendering) solve.Plan {
-	return solve.Solve(solve.Problem{View: r.view, Pods: r.asked, Policy: w.policy}, never)
+	return solve.Solve(solve.Problem{View: r.view, Pods: r.pending, Policy: w.policy}, never)
 }
 
 // renderViolations shows what an independent judge says against a result: a script with such a line is wrong,

@@ -20,7 +20,7 @@ import (
 // the line they come from instead of named, and how much of a reason is shown.
 type rendering struct {
 	view    *cluster.Snapshot
-	asked   []cluster.Pod
+	pending []cluster.Pod
 	groups  map[cluster.PodKey]string // name= of the line a pod comes from
 	columns []string
 	count   bool
@@ -29,7 +29,7 @@ type rendering struct {
 
 func (w *World) rendering(l *Line) *rendering {
 	r := &rendering{groups: map[cluster.PodKey]string{}, columns: l.List("show"), count: l.Flag("count")}
-	r.view, r.asked = w.Snapshot()
+	r.view, r.pending = w.Snapshot()
 	if r.columns == nil {
 		r.columns = []string{"zone", "captype", "types", "cost", "pods"}
 	}

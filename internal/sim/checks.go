@@ -45,7 +45,7 @@ type checks struct {
 	stirred        time.Time                // of the last command for drift or repair: moves may follow from it
 	swaps          []disrupt.Running        // that had replacements
 	failed         map[string]bool          // replacements of commands that were given up
-	asked          map[string]rebootCalls
+	rebootCalls    map[string]rebootCalls
 	unhealthySince map[string]time.Time          // since when nodes could have been repaired
 	marked         map[string]time.Time          // since when nodes have had the taint of a reboot that is over
 	size           map[string]time.Time          // since when a static pool has been too large or too small
@@ -63,7 +63,7 @@ type checks struct {
 
 func newChecks(w *World) checks {
 	return checks{
-		w: w, commands: newCommandChecks(), noticed: map[string]bool{}, asked: map[string]rebootCalls{}, unhealthySince: map[string]time.Time{}, marked: map[string]time.Time{}, size: map[string]time.Time{}, holds: map[string][]time.Time{}, slots: map[string][]string{}, notRegistered: map[string]failedRegistration{}, lost: map[string]time.Time{},
+		w: w, commands: newCommandChecks(), noticed: map[string]bool{}, rebootCalls: map[string]rebootCalls{}, unhealthySince: map[string]time.Time{}, marked: map[string]time.Time{}, size: map[string]time.Time{}, holds: map[string][]time.Time{}, slots: map[string][]string{}, notRegistered: map[string]failedRegistration{}, lost: map[string]time.Time{},
 		launchedFor: map[types.UID]string{}, served: map[types.UID][]purchase{}, tainted: map[string]time.Time{}, waiting: map[string]time.Time{}, failed: map[string]bool{}, idle: map[string]time.Time{},
 	}
 }

@@ -109,7 +109,7 @@ func (m *simCloud) launch(claim *karpv1.NodeClaim) (cloud.Instance, error) {
 		return cloud.Instance{}, outOfOrder("launch")
 	}
 	needs, _ := reqs.FromEntries(karpv1.Entries(claim.Spec.Requirements), awsv1.Vocabulary())
-	allows := func(key, value string) bool { r, asked := needs[key]; return !asked || r.Has(value) }
+	allows := func(key, value string) bool { r, found := needs[key]; return !found || r.Has(value) }
 	var best *instance
 	cheapest, choice := 0.0, m.choiceOf(claim)
 	for i := range m.machines {

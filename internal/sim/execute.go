@@ -32,7 +32,7 @@ func (p *process) runDisruptionPass() {
 	hidden := p.commands.MarkBackoffs(&view, p.w.now)
 	view.Policy, view.Tuning, view.Methods, view.Repairs = p.w.config.Policy, p.w.config.Tuning, p.w.config.Methods, p.w.repairs
 	view.Outcomes = p.moveOutcomes.Observe(&view)
-	view.Unchanged, view.Answers = p.cooldown.Covers(changes, p.w.now), &p.answers
+	view.Unchanged, view.SearchCache = p.cooldown.Covers(changes, p.w.now), &p.searchCache
 	decision := p.w.decide(view)
 	p.w.stats.Passes++
 	p.emitDecisionEvents(&decision)

@@ -69,7 +69,7 @@ type process struct {
 	worksAt      time.Time         // when the queue of commands is worked on; zero: it is not
 	starting     bool              // a start is not complete
 	cooldown     command.Cooldown
-	answers      disrupt.Answers
+	searchCache  disrupt.SearchCache
 	launches     provision.LaunchBackoff
 	state        provision.State
 	bufferShort  bool // nodes that are up have no room for some virtual pod

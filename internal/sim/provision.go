@@ -113,15 +113,15 @@ func (p *process) plan(view store.View) (solve.Plan, *provision.Round) {
 		if p.w.config.Log != nil {
 			p.w.logf("plan: %d pods, planned before: %v", len(problem.Pods), problem.PlannedBinds)
 		}
-		answer := check.Sound(problem, func(q solve.Problem) (solve.Problem, solve.Plan) {
+		verified := check.Sound(problem, func(q solve.Problem) (solve.Problem, solve.Plan) {
 			q, plan := solve.PlanAwaitingReplacement(q, view.AwaitingReplacement, func() bool { return false })
 			p.w.checks.spreads(q, plan)
 			return q, plan
 		}, check.Plan)
-		for _, fault := range slices.Concat(answer.Rejected...) {
+		for _, fault := range slices.Concat(verified.Rejected...) {
 			p.w.broken("plan", "%s", fault)
 		}
-		if plan, done := round.Take(answer, p.w.now); done {
+		if plan, done := round.Take(verified, p.w.now); done {
 			return plan, round
 		}
 	}

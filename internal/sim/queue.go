@@ -21,7 +21,7 @@ func (p *process) perform(effects []command.Effect) {
 			p.releaseNodes(e.Nodes)
 		case command.CleanNode:
 			p.releaseNode(e.Node)
-		case command.Forget:
+		case command.UnmarkReplacements:
 			for _, name := range e.Claims {
 				p.w.checks.failed[name] = true
 				p.removeMarks(name)

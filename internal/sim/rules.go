@@ -36,7 +36,7 @@ type rebootCalls struct {
 func (c *checks) rebooted(claim *karpv1.NodeClaim, operation string, err error) {
 	since := condition.Find(claim.Status.Conditions, karpv1.ConditionRebooting).LastTransitionTime
 	key := fmt.Sprint(claim.UID, "/", since.Unix())
-	was, again := c.asked[key]
+	was, again := c.rebootCalls[key]
 	switch {
 	case again && was.operation != operation:
 		c.w.broken("reboot", "one reboot of claim %s is requested as %s and as %s", claim.Name, was.operation, operation)
@@ -47,7 +47,7 @@ func (c *checks) rebooted(claim *karpv1.NodeClaim, operation string, err error) 
 	if err == nil {
 		was.accepted = c.w.processes
 	}
-	c.asked[key] = was
+	c.rebootCalls[key] = was
 }
 
 // checkRepairBreakers checks that nothing is repaired when too many nodes are unhealthy: more than a fifth of a pool,

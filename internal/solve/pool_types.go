@@ -59,8 +59,8 @@ func NoTypes(pool *cluster.Pool, policy Policy) (reason.Reason, bool) {
 // Misspelt finds instance types in a pool's requirements that do not exist but resemble one that does. Next to valid
 // names, such a name has no visible effect.
 func Misspelt(pool *cluster.Pool) []reason.Reason {
-	asked := pool.Requirements[corev1.LabelInstanceTypeStable].Values
-	if len(asked) == 0 {
+	listed := pool.Requirements[corev1.LabelInstanceTypeStable].Values
+	if len(listed) == 0 {
 		return nil
 	}
 	known := make([]string, 0, len(pool.Types))
@@ -69,7 +69,7 @@ func Misspelt(pool *cluster.Pool) []reason.Reason {
 	}
 	slices.Sort(known)
 	var list []reason.Reason
-	for _, name := range asked {
+	for _, name := range listed {
 		if _, exists := slices.BinarySearch(known, name); exists {
 			continue
 		}

@@ -47,7 +47,7 @@ func readClaim(claim *karpv1.NodeClaim, lanes resources.Table) (want, error) {
 	}
 	requested := claim.Spec.Resources.Requests.DeepCopy()
 	_, w.efa = requested[resourceEFA]
-	if amount, asked := requested[resourceEnclave]; asked {
+	if amount, found := requested[resourceEnclave]; found {
 		w.enclave = !amount.IsZero()
 		delete(requested, resourceEnclave) // a device that a plugin offers once the node runs
 	}
@@ -89,7 +89,7 @@ func choose(types []catalog.InstanceType, w want, bestEffort bool, out func(inst
 	if c.capacityType == karpv1.CapacityTypeReserved {
 		c.kind = kindOf(c.list[0].offers[0])
 	}
-	if _, asked := w.needs[awsv1.LabelPlacementGroupPartition]; asked {
+	if _, found := w.needs[awsv1.LabelPlacementGroupPartition]; found {
 		c.takePartition()
 	}
 	return c, nil

@@ -12,8 +12,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reason"
 )
 
-// Answer is what came back from a lookup. With an error, what was known before stands.
-type Answer[T any] struct {
+// Lookup is the result of a lookup. With an error, the previous result still holds.
+type Lookup[T any] struct {
 	Value T
 	Err   error
 }
@@ -34,14 +34,14 @@ type Facts struct {
 	Claims     []string // names of the NodeClaims that use the class; needed only when it is being deleted
 	Now        metav1.Time
 
-	Subnets        Answer[[]discover.Subnet]
-	SecurityGroups Answer[[]awsv1.SecurityGroup]
-	Images         Answer[[]awsv1.AMI]
-	Reservations   Answer[[]discover.Reservation] // with the gate ReservedCapacity
-	PlacementGroup Answer[*discover.PlacementGroup]
-	Profile        Answer[string]
-	ServiceCIDR    Answer[string]            // for families that need it
-	Machines       Answer[[]kubelet.Machine] // for documents with expressions
+	Subnets        Lookup[[]discover.Subnet]
+	SecurityGroups Lookup[[]awsv1.SecurityGroup]
+	Images         Lookup[[]awsv1.AMI]
+	Reservations   Lookup[[]discover.Reservation] // with the gate ReservedCapacity
+	PlacementGroup Lookup[*discover.PlacementGroup]
+	Profile        Lookup[string]
+	ServiceCIDR    Lookup[string]            // for families that need it
+	Machines       Lookup[[]kubelet.Machine] // for documents with expressions
 
 	DryRun *Verdict // nil: not run yet, see Step.DryRun
 }

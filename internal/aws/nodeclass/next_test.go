@@ -40,11 +40,11 @@ func good() nodeclass.Facts {
 	return nodeclass.Facts{
 		Class: class, Cluster: awsv1.Facts{ClusterName: "demo", KubernetesMinor: 34}, Kubernetes: "1.34", Now: start,
 		Settings:       nodeclass.Settings{ReservedCapacity: true, NodeClassCEL: true},
-		Subnets:        nodeclass.Answer[[]discover.Subnet]{Value: []discover.Subnet{{ID: "subnet-1", Zone: "eu-west-1a", ZoneID: "euw1-az1", Free: 9}}},
-		SecurityGroups: nodeclass.Answer[[]awsv1.SecurityGroup]{Value: []awsv1.SecurityGroup{{ID: "sg-1", Name: "nodes"}}},
-		Images:         nodeclass.Answer[[]awsv1.AMI]{Value: []awsv1.AMI{{ID: "ami-1"}}},
-		Profile:        nodeclass.Answer[string]{Value: "demo_1"},
-		ServiceCIDR:    nodeclass.Answer[string]{Value: "10.100.0.0/16"},
+		Subnets:        nodeclass.Lookup[[]discover.Subnet]{Value: []discover.Subnet{{ID: "subnet-1", Zone: "eu-west-1a", ZoneID: "euw1-az1", Free: 9}}},
+		SecurityGroups: nodeclass.Lookup[[]awsv1.SecurityGroup]{Value: []awsv1.SecurityGroup{{ID: "sg-1", Name: "nodes"}}},
+		Images:         nodeclass.Lookup[[]awsv1.AMI]{Value: []awsv1.AMI{{ID: "ami-1"}}},
+		Profile:        nodeclass.Lookup[string]{Value: "demo_1"},
+		ServiceCIDR:    nodeclass.Lookup[string]{Value: "10.100.0.0/16"},
 		DryRun:         &nodeclass.Verdict{},
 	}
 }
@@ -110,7 +110,7 @@ func TestConditionReasons(t *testing.T) {
 			of:     "SubnetsReady", status: no, reason: "SubnetsNotFound", message: "tag karpenter.sh/discovery=demo",
 		},
 		"subnets cannot be looked up": {
-			change: func(f *nodeclass.Facts) { f.Subnets = nodeclass.Answer[[]discover.Subnet]{Err: errOutage} },
+			change: func(f *nodeclass.Facts) { f.Subnets = nodeclass.Lookup[[]discover.Subnet]{Err: errOutage} },
 			of:     "SubnetsReady", status: unknown, reason: "SubnetsResolutionFailed", message: "outage", wantErr: true,
 		},
 		"S-177 no security groups": {
@@ -162,7 +162,7 @@ func TestConditionReasons(t *testing.T) {
 			of: "AMIsReady", status: yes, reason: "AMIsReady",
 		},
 		"E13 images cannot be looked up": {
-			change: func(f *nodeclass.Facts) { f.Images = nodeclass.Answer[[]awsv1.AMI]{Err: errOutage} },
+			change: func(f *nodeclass.Facts) { f.Images = nodeclass.Lookup[[]awsv1.AMI]{Err: errOutage} },
 			of:     "AMIsReady", status: unknown, reason: "AMIsResolutionFailed", message: "outage", wantErr: true,
 		},
 		"the Kubernetes version is not known": {
@@ -171,18 +171,18 @@ func TestConditionReasons(t *testing.T) {
 		},
 		"S-179 the role does not exist": {
 			change: func(f *nodeclass.Facts) {
-				f.Profile = nodeclass.Answer[string]{Err: &cloud.Error{Kind: cloud.Invalid, Reason: "RoleNotFound", Message: "IAM role nodes does not exist"}}
+				f.Profile = nodeclass.Lookup[string]{Err: &cloud.Error{Kind: cloud.Invalid, Reason: "RoleNotFound", Message: "IAM role nodes does not exist"}}
 			},
 			of: "InstanceProfileReady", status: no, reason: "RoleNotFound", message: "IAM role nodes does not exist", wantErr: true,
 		},
 		"IAM denies": {
 			change: func(f *nodeclass.Facts) {
-				f.Profile = nodeclass.Answer[string]{Err: &cloud.Error{Kind: cloud.Denied, Reason: "InstanceProfileUnauthorized", Message: "iam:CreateInstanceProfile"}}
+				f.Profile = nodeclass.Lookup[string]{Err: &cloud.Error{Kind: cloud.Denied, Reason: "InstanceProfileUnauthorized", Message: "iam:CreateInstanceProfile"}}
 			},
 			of: "InstanceProfileReady", status: no, reason: "InstanceProfileUnauthorized", message: "iam:CreateInstanceProfile", wantErr: true,
 		},
 		"IAM does not respond": {
-			change: func(f *nodeclass.Facts) { f.Profile = nodeclass.Answer[string]{Err: errOutage} },
+			change: func(f *nodeclass.Facts) { f.Profile = nodeclass.Lookup[string]{Err: errOutage} },
 			of:     "InstanceProfileReady", status: unknown, reason: "InstanceProfileResolutionFailed", message: "outage", wantErr: true,
 		},
 		"no placement group is wanted": {
@@ -223,19 +223,19 @@ func TestConditionReasons(t *testing.T) {
 		},
 		"AL2023, EKS denies": {
 			change: func(f *nodeclass.Facts) {
-				f.ServiceCIDR = nodeclass.Answer[string]{Err: &smithy.GenericAPIError{Code: "AccessDeniedException"}}
+				f.ServiceCIDR = nodeclass.Lookup[string]{Err: &smithy.GenericAPIError{Code: "AccessDeniedException"}}
 			},
 			of: "ValidationSucceeded", status: no, reason: "ClusterCIDRResolutionFailed", message: "eks:DescribeCluster", wantErr: true,
 		},
 		"AL2023, EKS fails": {
 			change: func(f *nodeclass.Facts) {
-				f.ServiceCIDR = nodeclass.Answer[string]{Err: &smithy.GenericAPIError{Code: "InternalFailure"}}
+				f.ServiceCIDR = nodeclass.Lookup[string]{Err: &smithy.GenericAPIError{Code: "InternalFailure"}}
 			},
 			of: "ValidationSucceeded", status: unknown, reason: "AwaitingReconciliation", wantErr: true,
 		},
 		"Bottlerocket needs no service CIDR": {
 			change: func(f *nodeclass.Facts) {
-				f.ServiceCIDR, f.Class.Spec.AMISelectorTerms = nodeclass.Answer[string]{}, []awsv1.AMISelectorTerm{{Alias: "bottlerocket@latest"}}
+				f.ServiceCIDR, f.Class.Spec.AMISelectorTerms = nodeclass.Lookup[string]{}, []awsv1.AMISelectorTerm{{Alias: "bottlerocket@latest"}}
 			},
 			of: "ValidationSucceeded", status: yes, reason: "ValidationSucceeded",
 		},
@@ -291,7 +291,7 @@ func TestConditionReasons(t *testing.T) {
 			of:     "Ready", status: no, reason: "UnhealthyDependents", message: "SubnetsReady=False, ValidationSucceeded=False",
 		},
 		"Ready with something open": {
-			change: func(f *nodeclass.Facts) { f.Subnets = nodeclass.Answer[[]discover.Subnet]{Err: errOutage} },
+			change: func(f *nodeclass.Facts) { f.Subnets = nodeclass.Lookup[[]discover.Subnet]{Err: errOutage} },
 			of:     "Ready", status: unknown, reason: "ReconcilingDependents", message: "SubnetsReady=Unknown", wantErr: true,
 		},
 	} {
@@ -316,9 +316,9 @@ func TestFM_E13_ErrorsChangeNothing(t *testing.T) {
 	f.Reservations.Value = []discover.Reservation{{CapacityReservation: awsv1.CapacityReservation{ID: "cr-1"}}}
 	f.Class.Status = nodeclass.Next(f).Status
 	fail := func(f *nodeclass.Facts) {
-		f.Subnets, f.SecurityGroups = nodeclass.Answer[[]discover.Subnet]{Err: errOutage}, nodeclass.Answer[[]awsv1.SecurityGroup]{Err: errOutage}
-		f.Images, f.Reservations = nodeclass.Answer[[]awsv1.AMI]{Err: errOutage}, nodeclass.Answer[[]discover.Reservation]{Err: errOutage}
-		f.Profile = nodeclass.Answer[string]{Err: &cloud.Error{Kind: cloud.Denied, Reason: "InstanceProfileUnauthorized"}}
+		f.Subnets, f.SecurityGroups = nodeclass.Lookup[[]discover.Subnet]{Err: errOutage}, nodeclass.Lookup[[]awsv1.SecurityGroup]{Err: errOutage}
+		f.Images, f.Reservations = nodeclass.Lookup[[]awsv1.AMI]{Err: errOutage}, nodeclass.Lookup[[]discover.Reservation]{Err: errOutage}
+		f.Profile = nodeclass.Lookup[string]{Err: &cloud.Error{Kind: cloud.Denied, Reason: "InstanceProfileUnauthorized"}}
 		f.DryRun = &nodeclass.Verdict{Err: errOutage}
 	}
 	fail(&f)

@@ -133,8 +133,8 @@ func (m *maker) restrict(p *cluster.Pool) {
 	}
 	if m.oneIn(5) {
 		key := pick(m, corev1.LabelInstanceTypeStable, familyKey, zoneKey)
-		r, asked := p.Requirements[key]
-		if !asked {
+		r, found := p.Requirements[key]
+		if !found {
 			r = reqs.Req{Not: true}
 		}
 		p.Requirements[key] = r.WithMinValues(1 + m.IntN(3))

@@ -36,12 +36,12 @@ import (
 )
 
 const (
-	name      = "capacitybuffer"
-	pollEvery = 30 * time.Second // also for changes that no watch reports
-	retry     = 2 * time.Second  // after a failure; it doubles up to pollEvery
-	settle    = 200 * time.Millisecond
-	firstSync = 10 * time.Second // of a watch at most, before other buffers have their turn
-	patience  = 30 * time.Second // for which plans wait for the buffers at the start
+	name       = "capacitybuffer"
+	pollEvery  = 30 * time.Second       // also for changes that no watch reports
+	retry      = 2 * time.Second        // after a failure; it doubles up to pollEvery
+	collectFor = 200 * time.Millisecond // how long further changes are awaited, to take them in one pass
+	firstSync  = 10 * time.Second       // of a watch at most, before other buffers have their turn
+	patience   = 30 * time.Second       // for which plans wait for the buffers at the start
 )
 
 // AddToScheme registers CapacityBuffers.
@@ -148,7 +148,7 @@ func (b *Buffers) run(ctx context.Context) {
 			elected = nil
 		case <-due.C:
 		case <-b.wake:
-			pause(ctx, settle) // one pass for changes that come together
+			pause(ctx, collectFor)
 		}
 		due.Stop()
 	}

@@ -108,11 +108,11 @@ type Disruption struct {
 	worker    *worker
 	starter   *starter
 
-	cooldown command.Cooldown
-	answers  disrupt.Answers // of searches for moves
-	outcomes disrupt.OutcomeHistory
-	prices   disrupt.PriceWait
-	carried  atomic.Pointer[carried]
+	cooldown    command.Cooldown
+	searchCache disrupt.SearchCache // of searches for moves
+	outcomes    disrupt.OutcomeHistory
+	prices      disrupt.PriceWait
+	carried     atomic.Pointer[carried]
 }
 
 // Register adds both loops to a manager.
@@ -234,7 +234,7 @@ func (d *Disruption) pass(ctx context.Context) (time.Duration, bool, error) {
 	hidden := d.worker.queue.markBackoffs(&view, d.Now())
 	view.Outcomes = d.outcomes.Observe(&view)
 	d.carried.Store(&carried{outcomes: view.Outcomes, unpriced: view.Unpriced})
-	view.Unchanged, view.Answers = d.cooldown.Covers(changes, d.Now()), &d.answers
+	view.Unchanged, view.SearchCache = d.cooldown.Covers(changes, d.Now()), &d.searchCache
 	decision := d.evaluator.decide(ctx, view)
 	d.outcomes.RecordMoves(&decision)
 	d.reporter.setDecisionMetrics(decision)

@@ -28,7 +28,7 @@ func (w *worker) perform(ctx context.Context, effects []command.Effect, claims m
 			failed = append(failed, w.holder.releaseHolds(ctx, e.Nodes))
 		case command.CleanNode:
 			failed = append(failed, w.holder.releaseHold(ctx, e.Node))
-		case command.Forget:
+		case command.UnmarkReplacements:
 			failed = append(failed, w.holder.removeMarks(ctx, e.Claims))
 		case command.DeleteReplacements:
 			w.deleter.deleteReplacements(ctx, e.Claims)

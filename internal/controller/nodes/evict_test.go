@@ -77,30 +77,30 @@ func TestLC35_AnswersOfTheEvictionAPI(t *testing.T) {
 	terminating := apierrors.NewForbidden(pods, "web", errors.New("namespace"))
 	terminating.ErrStatus.Details.Causes = append(terminating.ErrStatus.Details.Causes, metav1.StatusCause{Type: corev1.NamespaceTerminatingCause})
 	for name, tc := range map[string]struct {
-		answer  error
-		objects []client.Object
-		wantErr bool
-		left    int           // in the queue
-		after   time.Duration // of the result
-		code    string
-		drained float64
-		emitted []string // parts of FailedDraining on the node
+		response error
+		objects  []client.Object
+		wantErr  bool
+		left     int           // in the queue
+		after    time.Duration // of the result
+		code     string
+		drained  float64
+		emitted  []string // parts of FailedDraining on the node
 	}{
 		"evicted":                                {left: 1, after: 10 * time.Second, code: "200", drained: 1},
-		"D17 gone":                               {answer: apierrors.NewNotFound(pods, "web"), code: "404"},
-		"FM L11 another pod has the name":        {answer: apierrors.NewConflict(pods, "web", errors.New("uid")), code: "409"},
-		"LC-15.9 a budget refuses":               {answer: tooMany(), objects: []client.Object{budget("web-pdb")}, left: 1, after: 100 * time.Millisecond, code: "429", emitted: []string{"default/web", "PodDisruptionBudget web-pdb", "needs 2 healthy", "terminationGracePeriod"}},
-		"K01 a budget never allows it":           {answer: tooMany(), objects: []client.Object{impossible()}, left: 1, after: 100 * time.Millisecond, code: "429", emitted: []string{"PodDisruptionBudget web can never allow an eviction: maxUnavailable is 0"}},
-		"demand 17 a budget wants all there are": {answer: tooMany(), objects: []client.Object{full()}, left: 1, after: 100 * time.Millisecond, code: "429", emitted: []string{"PodDisruptionBudget web cannot allow an eviction while it has 1 replica: it wants 1 healthy; scale its workload up"}},
-		"two budgets":                            {answer: apierrors.NewInternalError(errors.New("This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")), objects: []client.Object{budget("a"), budget("b")}, left: 1, after: 100 * time.Millisecond, code: "500", emitted: []string{"default/web", "(a, b)"}},
-		"the API server is busy":                 {answer: apierrors.NewTooManyRequests("later", 1), left: 1, after: 100 * time.Millisecond, code: "429", emitted: []string{"later"}},
-		"D17 the namespace goes":                 {answer: terminating, left: 1, after: 100 * time.Millisecond, code: "403"},
-		"FM L10 an error":                        {answer: apierrors.NewInternalError(errors.New("etcd")), wantErr: true, left: 1, code: "500", emitted: []string{"default/web", "etcd"}},
-		"FM L10 a timeout":                       {answer: context.DeadlineExceeded, wantErr: true, left: 1, code: "unknown", emitted: []string{"default/web"}},
+		"D17 gone":                               {response: apierrors.NewNotFound(pods, "web"), code: "404"},
+		"FM L11 another pod has the name":        {response: apierrors.NewConflict(pods, "web", errors.New("uid")), code: "409"},
+		"LC-15.9 a budget refuses":               {response: tooMany(), objects: []client.Object{budget("web-pdb")}, left: 1, after: 100 * time.Millisecond, code: "429", emitted: []string{"default/web", "PodDisruptionBudget web-pdb", "needs 2 healthy", "terminationGracePeriod"}},
+		"K01 a budget never allows it":           {response: tooMany(), objects: []client.Object{impossible()}, left: 1, after: 100 * time.Millisecond, code: "429", emitted: []string{"PodDisruptionBudget web can never allow an eviction: maxUnavailable is 0"}},
+		"demand 17 a budget wants all there are": {response: tooMany(), objects: []client.Object{full()}, left: 1, after: 100 * time.Millisecond, code: "429", emitted: []string{"PodDisruptionBudget web cannot allow an eviction while it has 1 replica: it wants 1 healthy; scale its workload up"}},
+		"two budgets":                            {response: apierrors.NewInternalError(errors.New("This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")), objects: []client.Object{budget("a"), budget("b")}, left: 1, after: 100 * time.Millisecond, code: "500", emitted: []string{"default/web", "(a, b)"}},
+		"the API server is busy":                 {response: apierrors.NewTooManyRequests("later", 1), left: 1, after: 100 * time.Millisecond, code: "429", emitted: []string{"later"}},
+		"D17 the namespace goes":                 {response: terminating, left: 1, after: 100 * time.Millisecond, code: "403"},
+		"FM L10 an error":                        {response: apierrors.NewInternalError(errors.New("etcd")), wantErr: true, left: 1, code: "500", emitted: []string{"default/web", "etcd"}},
+		"FM L10 a timeout":                       {response: context.DeadlineExceeded, wantErr: true, left: 1, code: "unknown", emitted: []string{"default/web"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			api := &evictionAPI{err: tc.answer}
+			api := &evictionAPI{err: tc.response}
 			w := newWorld(t, api.funcs(), append(tc.objects, endNodeObject(), endPod("web"))...)
 			w.delete(endNodeObject())
 			w.queue.Add(nodes.Eviction{Pod: webID, Node: "n", Reason: "Drifted"})

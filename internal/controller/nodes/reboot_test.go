@@ -31,13 +31,13 @@ type surgery struct {
 	*world
 	reboots    *nodes.Reboots
 	operations []string
-	answer     error
+	response   error
 	committed  []types.UID
 }
 
 func (s *surgery) Reboot(_ context.Context, _ *karpv1.NodeClaim, operation string) error {
 	s.operations = append(s.operations, operation)
-	return s.answer
+	return s.response
 }
 
 func (s *surgery) Rebooted(claim types.UID) { s.committed = append(s.committed, claim) }
@@ -177,7 +177,7 @@ func TestRebootIsRefused(t *testing.T) {
 		}
 		return c.Delete(ctx, obj, opts...)
 	}}, endNodeObject(sickNode), endClaimObject(upClaim))
-	s.answer = &cloud.Error{Kind: cloud.Denied, Message: "no"}
+	s.response = &cloud.Error{Kind: cloud.Denied, Message: "no"}
 	if err := s.commit(new(time.Duration(0))); err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +210,7 @@ func TestRebootIsRefused(t *testing.T) {
 func TestRebootIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	s := newSurgery(t, interceptor.Funcs{}, endNodeObject(sickNode), endClaimObject(upClaim))
-	s.answer = errors.New("odd")
+	s.response = errors.New("odd")
 	if err := s.commit(new(time.Duration(0))); err != nil {
 		t.Fatal(err)
 	}

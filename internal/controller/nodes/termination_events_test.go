@@ -77,8 +77,8 @@ func TestG13_ARefusedEvictionSaysWhy(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
 	hook := &apierrors.StatusError{ErrStatus: metav1.Status{Code: 400, Message: `admission webhook "no.evictions.example.com" denied the request: not on Fridays`}}
 	for name, tc := range map[string]struct {
-		answer error
-		want   string
+		response error
+		want     string
 	}{
 		"a webhook":      {hook, `the API server refuses to evict pods: admission webhook "no.evictions.example.com" denied the request: not on Fridays (default/web)`},
 		"no permission":  {apierrors.NewForbidden(pods, "web", errors.New(`User "dovetail" cannot create resource "pods/eviction" in API group ""`)), "give the controller the verb create on pods/eviction"},
@@ -86,7 +86,7 @@ func TestG13_ARefusedEvictionSaysWhy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			api := &evictionAPI{err: tc.answer}
+			api := &evictionAPI{err: tc.response}
 			w := newWorld(t, api.funcs(), endNodeObject(), endClaimObject(), endPod("web"))
 			notes := w.watchDrains()
 			w.delete(endNodeObject())
@@ -123,19 +123,19 @@ func TestTheQueueKnowsHowFarItIs(t *testing.T) {
 		}
 	}
 	for i, step := range []struct {
-		answer    error
+		response  error
 		protected string
 		want      drain.Try
 	}{
-		{answer: busy, want: drain.Try{Since: began.Add(time.Minute), Answer: "later"}},
-		{answer: apierrors.NewInternalError(errors.New("etcd")), want: drain.Try{Since: began.Add(time.Minute), Answer: "Internal error occurred: etcd"}},
-		{answer: tooMany(), want: drain.Try{Since: began.Add(3 * time.Minute), Answer: "no (The disruption budget web needs 2 healthy pods and has 2 currently)", Budget: true}},
-		{answer: tooMany(), protected: "true", want: drain.Try{Since: began.Add(4 * time.Minute)}},
-		{answer: errors.New("no route to host"), want: drain.Try{Since: began.Add(5 * time.Minute), Answer: "no route to host"}},
+		{response: busy, want: drain.Try{Since: began.Add(time.Minute), Response: "later"}},
+		{response: apierrors.NewInternalError(errors.New("etcd")), want: drain.Try{Since: began.Add(time.Minute), Response: "Internal error occurred: etcd"}},
+		{response: tooMany(), want: drain.Try{Since: began.Add(3 * time.Minute), Response: "no (The disruption budget web needs 2 healthy pods and has 2 currently)", Budget: true}},
+		{response: tooMany(), protected: "true", want: drain.Try{Since: began.Add(4 * time.Minute)}},
+		{response: errors.New("no route to host"), want: drain.Try{Since: began.Add(5 * time.Minute), Response: "no route to host"}},
 		{want: drain.Try{Since: began.Add(6 * time.Minute)}},
 	} {
 		w.clock = w.clock.Add(time.Minute)
-		api.err = step.answer
+		api.err = step.response
 		protect(step.protected)
 		_, _ = w.queue.Reconcile(t.Context(), webID)
 		if diff := cmp.Diff(map[types.UID]drain.Try{"uid-web": step.want}, w.queue.Tries([]*corev1.Pod{endPod("web"), endPod("other")})); diff != "" {

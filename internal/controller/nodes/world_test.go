@@ -178,17 +178,17 @@ func (c *dyingCloud) Find(context.Context, cloud.ID) (cloud.Instance, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.found++
-	return cloud.Instance{ID: instanceID}, c.answer()
+	return cloud.Instance{ID: instanceID}, c.respond()
 }
 
 func (c *dyingCloud) Terminate(context.Context, cloud.ID) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.terminated++
-	return c.answer()
+	return c.respond()
 }
 
-func (c *dyingCloud) answer() error {
+func (c *dyingCloud) respond() error {
 	switch {
 	case c.err != nil:
 		return c.err

@@ -185,8 +185,8 @@ func (m *ConditionMetrics) observeObject(index int, obj client.Object, gone, fir
 	before := m.objects[index][key]
 	if gone {
 		delete(m.objects[index], key)
-		if asked := obj.GetDeletionTimestamp(); asked != nil {
-			waited := elapsed(asked.Time, m.Now())
+		if deleted := obj.GetDeletionTimestamp(); deleted != nil {
+			waited := elapsed(deleted.Time, m.Now())
 			kind.Metrics.TerminationSeconds.WithLabelValues().Observe(waited)
 			m.All.TerminationSeconds.WithLabelValues(kind.Group, kind.Kind).Observe(waited)
 		}
@@ -255,8 +255,8 @@ func (m *ConditionMetrics) samples() []prometheus.Metric {
 				add(kind.Metrics.Count, m.All.Count, 1, labels...)
 				add(kind.Metrics.CurrentSeconds, m.All.CurrentSeconds, elapsed(c.LastTransitionTime.Time, now), labels...)
 			}
-			if asked := obj.GetDeletionTimestamp(); asked != nil {
-				add(kind.Metrics.TerminationCurrent, m.All.TerminationCurrent, elapsed(asked.Time, now), key.Namespace, key.Name)
+			if deleted := obj.GetDeletionTimestamp(); deleted != nil {
+				add(kind.Metrics.TerminationCurrent, m.All.TerminationCurrent, elapsed(deleted.Time, now), key.Namespace, key.Name)
 			}
 		}
 	}

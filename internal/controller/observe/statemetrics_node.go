@@ -19,39 +19,39 @@ import (
 // numbers come back to zero when the last pod goes.
 type podAmount struct{ request, limit int64 }
 
-// podAsk is the amount of one resource that one pod takes.
-type podAsk struct {
+// podResource is the amount of one resource that one pod takes.
+type podResource struct {
 	resource corev1.ResourceName
 	podAmount
 }
 
-// asksOf is what a pod takes from its node.
-func asksOf(pod *corev1.Pod) []podAsk {
+// resourcesOf is what a pod takes from its node.
+func resourcesOf(pod *corev1.Pod) []podResource {
 	options := resourcehelper.PodResourcesOptions{UseStatusResources: true}
 	requests, limits := resourcehelper.PodRequests(pod, options), resourcehelper.PodLimits(pod, options)
-	asks := make([]podAsk, 0, len(requests)+len(limits)+1)
+	resources := make([]podResource, 0, len(requests)+len(limits)+1)
 	// any order: they are added up
 	for name, quantity := range requests {
 		limit := limits[name]
-		asks = append(asks, podAsk{name, podAmount{quantity.MilliValue(), limit.MilliValue()}})
+		resources = append(resources, podResource{name, podAmount{quantity.MilliValue(), limit.MilliValue()}})
 	}
 	// any order: they are added up
 	for name, quantity := range limits {
 		if _, requested := requests[name]; !requested {
-			asks = append(asks, podAsk{name, podAmount{limit: quantity.MilliValue()}})
+			resources = append(resources, podResource{name, podAmount{limit: quantity.MilliValue()}})
 		}
 	}
-	return append(asks, podAsk{corev1.ResourcePods, podAmount{request: 1000}})
+	return append(resources, podResource{corev1.ResourcePods, podAmount{request: 1000}})
 }
 
 // count adds what a pod requests to the sums of its node, or with -1 takes it away.
-func (n *nodeState) count(asks []podAsk, daemon bool, times int64) {
+func (n *nodeState) count(resources []podResource, daemon bool, times int64) {
 	sums := n.sums[0]
 	if daemon {
 		sums = n.sums[1]
 	}
 	n.pods += int(times)
-	for _, a := range asks {
+	for _, a := range resources {
 		sum := sums[a.resource]
 		if sum == nil {
 			sum = &podAmount{}
@@ -117,7 +117,7 @@ func isOurs(n *corev1.Node) bool { return n.Labels[karpv1.LabelNodePool] != "" }
 
 // utilization is what all pods request as a share of what all nodes have for them.
 func (s *scrape) utilization(nodes map[string]*nodeState) {
-	have, asked := map[corev1.ResourceName]float64{}, map[corev1.ResourceName]float64{}
+	have, requested := map[corev1.ResourceName]float64{}, map[corev1.ResourceName]float64{}
 	for _, name := range slices.Sorted(maps.Keys(nodes)) { // a sum of fractions depends on their order
 		state := nodes[name]
 		if state.node == nil {
@@ -130,14 +130,14 @@ func (s *scrape) utilization(nodes map[string]*nodeState) {
 		for _, sums := range state.sums {
 			// any order: each resource is added up by itself
 			for name, sum := range sums {
-				asked[name] += float64(sum.request) / 1000
+				requested[name] += float64(sum.request) / 1000
 			}
 		}
 	}
 	// any order: a scrape is sorted when it is written
 	for name, total := range have {
 		if total > 0 {
-			s.add(s.set.ClusterUtilization, 100*asked[name]/total, metric.ResourceType(string(name)))
+			s.add(s.set.ClusterUtilization, 100*requested[name]/total, metric.ResourceType(string(name)))
 		}
 	}
 }

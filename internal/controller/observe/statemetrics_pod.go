@@ -18,10 +18,10 @@ import (
 // podState is a pod and what is known of its way to a node.
 type podState struct {
 	pod       *corev1.Pod
-	asks      []podAsk // counted on its node; nil: not counted
-	bound     bool     // was bound, now or before
-	started   bool     // was ready, now or before
-	decided   bool     // a plan was made with it
+	resources []podResource // counted on its node; nil: not counted
+	bound     bool          // was bound, now or before
+	started   bool          // was ready, now or before
+	decided   bool          // a plan was made with it
 	seen      time.Time
 	placeable time.Time
 }
@@ -50,19 +50,19 @@ func (m *StateMetrics) takePod(obj client.Object, gone, first bool) {
 	}
 	m.progress(state)
 	if pod.Spec.NodeName != "" && !cluster.PodEnded(pod) {
-		state.asks = asksOf(pod)
-		m.nodeOf(pod.Spec.NodeName).count(state.asks, isDaemonPod(pod), 1)
+		state.resources = resourcesOf(pod)
+		m.nodeOf(pod.Spec.NodeName).count(state.resources, isDaemonPod(pod), 1)
 	}
 }
 
 func (m *StateMetrics) uncount(state *podState) {
-	if state.asks == nil {
+	if state.resources == nil {
 		return
 	}
 	name := state.pod.Spec.NodeName
 	node := m.nodeOf(name)
-	node.count(state.asks, isDaemonPod(state.pod), -1)
-	state.asks = nil
+	node.count(state.resources, isDaemonPod(state.pod), -1)
+	state.resources = nil
 	m.dropNode(name, node)
 }
 

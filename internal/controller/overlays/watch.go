@@ -23,17 +23,17 @@ const Controller = "nodeoverlay.controller"
 
 const (
 	reevaluate = 6 * time.Hour          // although nothing changed
-	settle     = 100 * time.Millisecond // how long a change waits for the next one
+	collectFor = 100 * time.Millisecond // how long further changes are awaited, to evaluate them together
 	syncWithin = 5 * time.Second
-	unserved   = time.Minute      // how often it is looked for the kind
-	forbidden  = 10 * time.Minute // how often it is looked for the right
+	unserved   = time.Minute      // how often to check for the kind
+	forbidden  = 10 * time.Minute // how often to check for the right
 )
 
 // watch is the watch on overlays. The kind is optional: without it, or without the right to read it, there are no
 // overlays, and nothing else changes.
 type watch struct {
 	on     bool
-	again  time.Time // when to look for the kind again
+	again  time.Time // when to check for the kind again
 	logged error     // the last reason that was logged
 }
 
@@ -53,7 +53,7 @@ func (o *Overlays) Register(mgr ctrl.Manager) error {
 	}
 	return errors.Join(
 		mgr.Add(manager.RunnableFunc(o.watchOthers)),
-		mgr.Add(&loop.Turns{Name: Controller, Metrics: o.Metrics, Every: time.Minute, Wake: o.woken(), Soon: settle, Turn: o.Turn}),
+		mgr.Add(&loop.Turns{Name: Controller, Metrics: o.Metrics, Every: time.Minute, Wake: o.woken(), Soon: collectFor, Turn: o.Turn}),
 	)
 }
 

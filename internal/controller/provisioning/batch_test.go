@@ -15,27 +15,27 @@ import (
 // SC-04: when windows open and close.
 func TestBatcherWindows(t *testing.T) {
 	t.Parallel()
-	type ask = struct {
+	type trigger = struct {
 		after time.Duration
 		uid   string
 	}
 	for name, tc := range map[string]struct {
-		asks []ask
-		want time.Duration // from the first trigger
+		triggers []trigger
+		want     time.Duration // from the first trigger
 	}{
-		"one pod closes after the idle time":              {asks: []ask{{0, "a"}}, want: time.Second},
-		"a new pod extends the window":                    {asks: []ask{{0, "a"}, {600 * time.Millisecond, "b"}}, want: 1600 * time.Millisecond},
-		"the same pod again does not":                     {asks: []ask{{0, "a"}, {600 * time.Millisecond, "a"}}, want: time.Second},
-		"a stream of new pods is cut at the longest time": {asks: stream(40, 500*time.Millisecond), want: 10 * time.Second},
+		"one pod closes after the idle time":              {triggers: []trigger{{0, "a"}}, want: time.Second},
+		"a new pod extends the window":                    {triggers: []trigger{{0, "a"}, {600 * time.Millisecond, "b"}}, want: 1600 * time.Millisecond},
+		"the same pod again does not":                     {triggers: []trigger{{0, "a"}, {600 * time.Millisecond, "a"}}, want: time.Second},
+		"a stream of new pods is cut at the longest time": {triggers: stream(40, 500*time.Millisecond), want: 10 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				b := provisioning.NewBatcher(time.Second, 10*time.Second)
-				asked := make(chan struct{})
+				triggered := make(chan struct{})
 				go func() {
-					defer close(asked)
-					for _, a := range tc.asks {
+					defer close(triggered)
+					for _, a := range tc.triggers {
 						time.Sleep(a.after)
 						b.Trigger(types.UID(a.uid))
 					}
@@ -47,7 +47,7 @@ func TestBatcherWindows(t *testing.T) {
 				if got := time.Since(start); got != tc.want {
 					t.Errorf("the window closed after %v, want %v", got, tc.want)
 				}
-				<-asked
+				<-triggered
 			})
 		})
 	}
@@ -57,18 +57,18 @@ func stream(n int, every time.Duration) []struct {
 	after time.Duration
 	uid   string
 } {
-	var asks []struct {
+	var triggers []struct {
 		after time.Duration
 		uid   string
 	}
 	for i := range n {
-		asks = append(asks, struct {
+		triggers = append(triggers, struct {
 			after time.Duration
 			uid   string
 		}{every, strconv.Itoa(i)})
 	}
-	asks[0].after = 0
-	return asks
+	triggers[0].after = 0
+	return triggers
 }
 
 // With nothing to do, Wait waits; when the context ends it says so.

@@ -279,7 +279,7 @@ func (p *Provisioner) recordBuffers(view store.View, plan solve.Plan) {
 
 // solve decides, and has an independent checker verify the decision. A rejected plan is made again without the
 // pods that are to blame.
-func (p *Provisioner) solve(ctx context.Context, view store.View, problem solve.Problem) check.Answer {
+func (p *Provisioner) solve(ctx context.Context, view store.View, problem solve.Problem) check.Verified {
 	start := p.Now()
 	defer func() {
 		p.Metrics.SchedulingDuration.WithLabelValues(provisioner).Observe(p.Now().Sub(start).Seconds())

@@ -91,7 +91,7 @@ func TestLostReplacementRollsBack(t *testing.T) {
 	}
 	q.BeginObserve(c.Token(), noon)
 	expect(t, q.Observe(c.Token(), map[string]disrupt.ClaimStatus{"new": {NotFound: true}}, noon),
-		"Nominate", "Failed", "DriftBackedOff", "Forget", "Release", "Outcome", "WakePass")
+		"Nominate", "Failed", "DriftBackedOff", "UnmarkReplacements", "Release", "Outcome", "WakePass")
 	view := disrupt.View{DisruptionView: cluster.DisruptionView{Nodes: []cluster.ManagedNode{{Node: cluster.Node{Claim: "claim-a"}}, {Node: cluster.Node{Claim: "claim-b"}}}}}
 	if hidden := q.MarkBackoffs(&view, noon); !hidden || !view.Nodes[0].BackingOff || view.Nodes[1].BackingOff || view.DriftBackoff["default"].IsZero() {
 		t.Errorf("hidden: %v, nodes %v, pools %v", hidden, view.Nodes, view.DriftBackoff)
@@ -105,8 +105,8 @@ func TestLostReplacementRollsBack(t *testing.T) {
 func TestIncompleteOrderIsUndone(t *testing.T) {
 	t.Parallel()
 	for outdated, want := range map[bool][]string{
-		true:  {"DeleteReplacements", "Forget", "Release", "Outcome"},
-		false: {"DeleteReplacements", "Forget", "Release", "DriftBackedOff", "Outcome"},
+		true:  {"DeleteReplacements", "UnmarkReplacements", "Release", "Outcome"},
+		false: {"DeleteReplacements", "UnmarkReplacements", "Release", "DriftBackedOff", "Outcome"},
 	} {
 		q, c := command.NewQueue(1), made(karpv1.ReasonDrifted, 2, "a")
 		expect(t, q.Ordered(c, []command.Replacement{{Name: "new"}}, errors.New("no"), outdated, noon), want...)

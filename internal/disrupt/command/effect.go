@@ -21,8 +21,8 @@ type (
 	Release struct{ Nodes []disrupt.Candidate }
 	// CleanNode undoes what a command of the past wrote on a node and its claim.
 	CleanNode struct{ Node disrupt.Candidate }
-	// Forget removes the annotations of their command from replacements, which are ordinary nodes then.
-	Forget struct{ Claims []string }
+	// UnmarkReplacements removes the annotations of their command from replacements, which are ordinary nodes then.
+	UnmarkReplacements struct{ Claims []string }
 	// DeleteReplacements deletes replacements of a command that did not get all of them. Otherwise each attempt
 	// would leave some behind. One that cannot be deleted becomes an ordinary node.
 	DeleteReplacements struct{ Claims []Replacement }
@@ -100,7 +100,7 @@ type Replacement struct {
 func (Hold) effect()               {}
 func (Release) effect()            {}
 func (CleanNode) effect()          {}
-func (Forget) effect()             {}
+func (UnmarkReplacements) effect() {}
 func (DeleteReplacements) effect() {}
 func (Delete) effect()             {}
 func (RequestReboot) effect()      {}

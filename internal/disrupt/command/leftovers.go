@@ -94,7 +94,7 @@ func (q *Queue) CleanUp(nodes []cluster.ManagedNode, l Leftovers) []Effect {
 		}
 	}
 	if len(over) > 0 {
-		out = append(out, Forget{over})
+		out = append(out, UnmarkReplacements{over})
 	}
 	return out
 }

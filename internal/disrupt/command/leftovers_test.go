@@ -44,7 +44,7 @@ func TestLeftoversAreResumedOnceOrCleanedUp(t *testing.T) {
 	view[0].Commanded = false
 	q.Observe(c.Token(), map[string]disrupt.ClaimStatus{"new": {Deleting: true}}, noon)
 	expect(t, q.Resume(view, leftovers())) // the cache does not have the end yet
-	expect(t, q.CleanUp(view, leftovers()), "CleanNode", "Forget")
+	expect(t, q.CleanUp(view, leftovers()), "CleanNode", "UnmarkReplacements")
 	if write, untainted := command.ReleaseNode(node); !write || !untainted || !command.RemoveReason(claim) || !command.RemoveMarks(replacement) {
 		t.Error("want everything to be written")
 	}

@@ -204,7 +204,7 @@ func (q *Queue) fail(c *running, p disrupt.Progress, now time.Time) []Effect {
 	}
 	q.RecordFailure(c.Reason, now, c.Remove...)
 	q.end(c.Token(), now)
-	return append(out, Forget{c.ReplacementClaims}, Release{c.Remove}, Outcome{c.Command, "rolled back: " + p.Why}, WakePass{})
+	return append(out, UnmarkReplacements{c.ReplacementClaims}, Release{c.Remove}, Outcome{c.Command, "rolled back: " + p.Why}, WakePass{})
 }
 
 func (q *Queue) backOffDrift(c *disrupt.Command, now time.Time) []Effect {

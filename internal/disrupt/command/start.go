@@ -260,7 +260,7 @@ func (q *Queue) Ordered(c disrupt.Command, created []Replacement, err error, out
 		return []Effect{Commit{Command: r, Claims: planned}}
 	}
 	q.RecordFailure(c.Reason, now, c.Remove...)
-	out := []Effect{DeleteReplacements{created}, Forget{r.ReplacementClaims}, Release{c.Remove}}
+	out := []Effect{DeleteReplacements{created}, UnmarkReplacements{r.ReplacementClaims}, Release{c.Remove}}
 	if !outdated {
 		out = append(out, q.backOffDrift(&c, now)...)
 	}

@@ -90,7 +90,7 @@ func (m *Model) readDaemons() {
 func onceInitialized(s reqs.Set) (reqs.Set, bool) {
 	out := s
 	for _, key := range []string{karpv1.LabelRegistered, karpv1.LabelInitialized} {
-		if r, asked := s[key]; asked {
+		if r, found := s[key]; found {
 			if !r.Has("true") {
 				return nil, false
 			}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// mostSteps is after how many steps a search is cut off. It takes the place of a timeout: the same input is cut off at
+// mostSteps is the number of steps after which a search is cut off. It takes the place of a timeout: the same input is cut off at
 // the same step. A step takes a few microseconds.
 const mostSteps = 100_000
 
@@ -15,27 +15,27 @@ var (
 	errStopped = errors.New("planning was stopped")
 )
 
-// effort is the context of a search: the allocator looks at it before every step.
-type effort struct {
+// searchLimit is the context of a search. The allocator checks it before every step.
+type searchLimit struct {
 	left    int
 	stop    func() bool
 	stopped bool
 }
 
-var _ context.Context = (*effort)(nil)
+var _ context.Context = (*searchLimit)(nil)
 
 // Deadline says that there is none.
-func (e *effort) Deadline() (time.Time, bool) { return time.Time{}, false }
+func (e *searchLimit) Deadline() (time.Time, bool) { return time.Time{}, false }
 
 // Done is never closed.
-func (e *effort) Done() <-chan struct{} { return nil }
+func (e *searchLimit) Done() <-chan struct{} { return nil }
 
 // Value has none.
-func (e *effort) Value(any) any { return nil }
+func (e *searchLimit) Value(any) any { return nil }
 
 // Err counts a step, and ends the search when there were too many or planning has to stop.
-func (e *effort) Err() error {
-	const between = 256 // steps between two looks at stop
+func (e *searchLimit) Err() error {
+	const between = 256 // steps between two calls of stop
 	if e.left--; e.left < 0 {
 		return errTooHard
 	}

@@ -18,11 +18,11 @@ func TestTheSameSearchRunsOnce(t *testing.T) {
 	if err != nil || out != "" {
 		t.Fatalf("%s %v", out, err)
 	}
-	var answers disrupt.Answers
+	var cache disrupt.SearchCache
 	searches := func(change func(*disrupt.View), stop bool) bool {
 		view, pods := w.Snapshot()
 		v := viewOf(view, pods, w.Policy())
-		v.Answers = &answers
+		v.SearchCache = &cache
 		change(&v)
 		polls := 0
 		disrupt.Next(v, func() bool { polls++; return stop })

@@ -9,44 +9,44 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// Answers caches the results of the last searches for moves. Passes run more often than the cluster changes in a way
+// SearchCache caches the results of the last searches for moves. Passes run more often than the cluster changes in a way
 // that consolidation sees, and the same question has the same result: a decision is the same with or without the
-// cache. The zero Answers is empty. It must not be used by two decisions at once.
-type Answers struct {
-	list []answered // the latest last
+// cache. The zero SearchCache is empty. It must not be used by two decisions at once.
+type SearchCache struct {
+	list []cachedSearch // the latest last
 }
 
-type answered struct {
+type cachedSearch struct {
 	question solve.Question
-	answer   solve.Consolidation
+	result   solve.Consolidation
 }
 
-// maxAnswers is the size of the cache: the questions of one pass.
-const maxAnswers = maxSearches
+// maxCached is the size of the cache: the questions of one pass.
+const maxCached = maxSearches
 
-// find returns the cached result of a question. A nil Answers has none.
-func (a *Answers) find(q solve.Question) (solve.Consolidation, bool) {
-	if a == nil {
+// find returns the cached result of a question. A nil SearchCache has none.
+func (s *SearchCache) find(q solve.Question) (solve.Consolidation, bool) {
+	if s == nil {
 		return solve.Consolidation{}, false
 	}
-	at := slices.IndexFunc(a.list, func(old answered) bool { return sameQuestion(old.question, q) })
+	at := slices.IndexFunc(s.list, func(old cachedSearch) bool { return sameQuestion(old.question, q) })
 	if at < 0 {
 		return solve.Consolidation{}, false
 	}
-	known := a.list[at]
-	a.list = append(slices.Delete(a.list, at, at+1), known)
-	return cloneAnswer(known.answer), true
+	known := s.list[at]
+	s.list = append(slices.Delete(s.list, at, at+1), known)
+	return cloneResult(known.result), true
 }
 
 // record caches a result, unless time was up before it was complete: there may be a better one.
-func (a *Answers) record(q solve.Question, answer solve.Consolidation) {
-	if a == nil || answer.Partial || len(answer.Unreached) > 0 {
+func (s *SearchCache) record(q solve.Question, result solve.Consolidation) {
+	if s == nil || result.Partial || len(result.Unreached) > 0 {
 		return
 	}
-	if len(a.list) == maxAnswers {
-		a.list = slices.Delete(a.list, 0, 1)
+	if len(s.list) == maxCached {
+		s.list = slices.Delete(s.list, 0, 1)
 	}
-	a.list = append(a.list, answered{q, cloneAnswer(answer)})
+	s.list = append(s.list, cachedSearch{q, cloneResult(result)})
 }
 
 // sameQuestion reports whether a search sees no difference between two questions. Of a snapshot, it reads neither the
@@ -65,8 +65,8 @@ func timeless(q solve.Question) solve.Question {
 	return q
 }
 
-// cloneAnswer copies the parts of a result that commands use and may change.
-func cloneAnswer(c solve.Consolidation) solve.Consolidation {
+// cloneResult copies the parts of a result that commands use and may change.
+func cloneResult(c solve.Consolidation) solve.Consolidation {
 	c.Kept, c.Moves = slices.Clone(c.Kept), slices.Clone(c.Moves)
 	for i := range c.Moves {
 		m := &c.Moves[i]
