@@ -164,8 +164,8 @@ func (c *checker) create(nodes []solve.NewNode, batch *batchPods) {
 			}
 		}
 		if at.offerings != nil {
-			at.sight = at.offerings.sightOf(n)
-			at.labelled = at.sight.labelled
+			at.typeCache = at.offerings.typeCacheOf(n)
+			at.labelled = at.typeCache.labelled
 			for _, name := range n.Types {
 				if t := at.offerings.types[name]; t != nil {
 					at.types = append(at.types, t)

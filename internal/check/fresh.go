@@ -35,7 +35,7 @@ func (c *checker) newNode(at *place) {
 	c.ports(at, nil, nil)
 	c.checkTypeList(at)
 	for _, t := range at.types {
-		if v, wrong := c.firstMisfit(at, t, at.sight); wrong {
+		if v, wrong := c.firstMisfit(at, t, at.typeCache); wrong {
 			c.add(v.Code, v.Rule, at.name+" type "+t.Name, v.Want, v.Have)
 		}
 	}
@@ -82,7 +82,7 @@ func (c *checker) checkTypeList(at *place) {
 	}
 }
 
-// firstMisfit returns the first reason for which a type cannot run the node's pods (SC-19, V15-57). The sight is an
+// firstMisfit returns the first reason for which a type cannot run the node's pods (SC-19, V15-57). The cache is an
 // argument so that callers can check what other needs would allow.
 func (c *checker) firstMisfit(at *place, t *catalog.InstanceType, s *typeCache) (Violation, bool) {
 	k := c.typeAsNeeded(at, t, s)
@@ -137,7 +137,7 @@ func (c *checker) readings() []reading {
 func (c *checker) prices(at *place, r reading) []float64 {
 	prices := make([]float64, 0, len(at.types))
 	for _, t := range at.types {
-		k := c.typeAsNeeded(at, t, at.sight)
+		k := c.typeAsNeeded(at, t, at.typeCache)
 		requested := resources.Add(at.requestsOfArrivals(), k.overhead)
 		cheapest := math.Inf(1)
 		for _, o := range k.open {
@@ -180,7 +180,7 @@ func (c *checker) checkTypeOrder(at *place) {
 		c.add(OfferWrong, "SC-48", subject, "a listed type", "another")
 		return
 	}
-	k := c.typeAsNeeded(at, t, at.sight)
+	k := c.typeAsNeeded(at, t, at.typeCache)
 	requested := resources.Add(at.requestsOfArrivals(), k.overhead)
 	var matches []*catalog.Offering
 	for _, o := range k.open {

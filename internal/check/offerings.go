@@ -16,7 +16,7 @@ type poolOfferings struct {
 	pool    *cluster.Pool
 	types   map[string]*catalog.InstanceType
 	daemons map[group][]*cluster.Shape // filled on demand
-	sights  []*typeCache               // sights of the new nodes that are launched from it
+	caches  []*typeCache               // of the new nodes that are launched from it
 }
 
 // group names the DaemonSets of a type, in one reading of SC-23.

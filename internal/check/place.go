@@ -32,7 +32,7 @@ type place struct {
 	plan      *solve.NewNode // nil: exists
 	offerings *poolOfferings // where a new node is launched from; nil if its pool is unknown
 	types     []*catalog.InstanceType
-	sight     *typeCache // what the plan's needs leave of the types; nil if the pool is unknown
+	typeCache *typeCache // what the plan's needs leave of the types; nil if the pool is unknown
 
 	stay  []*cluster.Pod // were here before the plan
 	leave []*cluster.Pod // are here now but are planned for: they count in no topology

@@ -108,7 +108,7 @@ func (c *checker) reservations() {
 func (c *checker) reservationsOf(at *place) (ids []string, otherwise bool) {
 	open := map[string]bool{}
 	for _, t := range at.types {
-		for _, o := range c.typeAsNeeded(at, t, at.sight).open {
+		for _, o := range c.typeAsNeeded(at, t, at.typeCache).open {
 			switch {
 			case o.Reservation == "":
 				otherwise = true
@@ -140,7 +140,7 @@ func (c *checker) reservedFirst(at *place) {
 	}
 	needs := at.plan.Needs.Clone()
 	needs[capacityKey] = one(reserved)
-	other := newSight(needs)
+	other := newTypeCache(needs)
 	for i := range pool.Types {
 		t := &pool.Types[i]
 		if _, wrong := c.firstMisfit(at, t, other); wrong {

@@ -19,7 +19,7 @@ type typeCache struct {
 	labelled map[string][]label              // filled on demand; see place.could
 }
 
-// kind is an instance type as needs see it.
+// kind is what needs leave of an instance type.
 type kind struct {
 	key      string // of the label on which the type and the needs disagree
 	conflict bool
@@ -29,27 +29,27 @@ type kind struct {
 	overhead resources.Vec    // of those
 }
 
-// keptSights is how many sights of a pool are compared with before a new one is made.
-const keptSights = 16
+// comparedCaches is how many caches of a pool are compared before a new one is made.
+const comparedCaches = 16
 
-// sightOf finds the sight that a new node shares with one before it.
-func (s *poolOfferings) sightOf(n *solve.NewNode) *typeCache {
-	for i := len(s.sights) - 1; i >= max(0, len(s.sights)-keptSights); i-- {
-		if known := s.sights[i]; slices.Equal(known.types, n.Types) && known.needs.Equal(n.Needs) {
+// typeCacheOf finds the cache that a new node shares with an earlier one.
+func (s *poolOfferings) typeCacheOf(n *solve.NewNode) *typeCache {
+	for i := len(s.caches) - 1; i >= max(0, len(s.caches)-comparedCaches); i-- {
+		if known := s.caches[i]; slices.Equal(known.types, n.Types) && known.needs.Equal(n.Needs) {
 			return known
 		}
 	}
-	made := newSight(n.Needs)
+	made := newTypeCache(n.Needs)
 	made.types = n.Types
-	s.sights = append(s.sights, made)
+	s.caches = append(s.caches, made)
 	return made
 }
 
-func newSight(needs reqs.Set) *typeCache {
+func newTypeCache(needs reqs.Set) *typeCache {
 	return &typeCache{needs: needs, kinds: map[*catalog.InstanceType]*kind{}, labelled: map[string][]label{}}
 }
 
-// typeAsNeeded is a type as the needs see it.
+// typeAsNeeded returns what the needs leave of a type.
 func (c *checker) typeAsNeeded(at *place, t *catalog.InstanceType, s *typeCache) *kind {
 	if known := s.kinds[t]; known != nil {
 		return known
