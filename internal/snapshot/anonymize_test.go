@@ -3,6 +3,7 @@ package snapshot_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -67,9 +68,7 @@ func clusters() *rapid.Generator[*snapshot.File] {
 				object.Spec.Taints = []corev1.Taint{taint}
 			}
 			for _, labels := range []map[string]string{claim.Labels, object.Labels} {
-				for key, value := range pool.Spec.Template.ObjectMeta.Labels {
-					labels[key] = value
-				}
+				maps.Copy(labels, pool.Spec.Template.ObjectMeta.Labels)
 			}
 			claim.Name = name(fmt.Sprint("claim ", i))
 			f.Objects.NodeClaims, f.Objects.Nodes = append(f.Objects.NodeClaims, *claim), append(f.Objects.Nodes, *object)

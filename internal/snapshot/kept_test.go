@@ -85,26 +85,26 @@ func fill(v reflect.Value, path string, depth int) {
 	if depth > 14 {
 		return
 	}
-	switch v.Kind() {
-	case reflect.String:
+	switch kind := v.Kind(); {
+	case kind == reflect.String:
 		v.SetString("~" + path + "~")
-	case reflect.Pointer:
+	case kind == reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
 		fill(v.Elem(), path, depth+1)
-	case reflect.Slice:
+	case kind == reflect.Slice:
 		if v.Type().Elem().Kind() == reflect.Uint8 {
 			v.SetBytes([]byte(fmt.Sprintf("%q", "~"+path+"~")))
 			return
 		}
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
 		fill(v.Index(0), path, depth+1)
-	case reflect.Map:
+	case kind == reflect.Map:
 		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
 		fill(key, path, depth+1)
 		fill(value, path, depth+1)
 		v.Set(reflect.MakeMap(v.Type()))
 		v.SetMapIndex(key, value)
-	case reflect.Struct:
+	case kind == reflect.Struct:
 		for i := range v.NumField() {
 			if field := v.Type().Field(i); field.IsExported() && !strings.HasPrefix(field.Type.String(), "*v1.JSONSchema") {
 				fill(v.Field(i), path+"."+field.Name, depth+1)

@@ -124,7 +124,7 @@ func settingsFrom(c *corev1.Container) (config.Config, error) {
 		args = c.Args
 	}
 	flags := pflag.NewFlagSet("controller", pflag.ContinueOnError)
-	flags.ParseErrorsWhitelist.UnknownFlags = true // of other controllers
+	flags.ParseErrorsAllowlist.UnknownFlags = true // of other controllers
 	flags.Usage = func() {}
 	loader := config.Bind(flags)
 	err := flags.Parse(args)

@@ -160,10 +160,8 @@ func (p *priceReader) header(line int, record []string) []string {
 }
 
 func (p *priceReader) knows(line int, what, name string) bool {
-	for _, column := range priceColumns() {
-		if name == column {
-			return true
-		}
+	if slices.Contains(priceColumns(), name) {
+		return true
 	}
 	p.fault(line, "%s %q is not known%s; want %s", what, name, near.Hint(name, priceColumns()), strings.Join(priceColumns(), ", "))
 	return false

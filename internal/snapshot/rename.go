@@ -36,22 +36,22 @@ type renamer struct {
 // walk renames all texts of a value. field is the name of the field that it is.
 func (r *renamer) walk(v reflect.Value, field string) {
 	t := v.Type()
-	switch v.Kind() {
-	case reflect.Pointer:
+	switch kind := v.Kind(); {
+	case kind == reflect.Pointer:
 		if !v.IsNil() {
 			r.walk(v.Elem(), field)
 		}
-	case reflect.Slice:
+	case kind == reflect.Slice:
 		for i := range v.Len() {
 			r.walk(v.Index(i), field)
 		}
-	case reflect.Map:
+	case kind == reflect.Map:
 		if t == reflect.TypeFor[map[string]string]() && !v.IsNil() {
 			v.Set(reflect.ValueOf(r.labels(v.Interface().(map[string]string))))
 		}
-	case reflect.Struct:
+	case kind == reflect.Struct:
 		r.structure(v)
-	case reflect.String:
+	case kind == reflect.String:
 		switch {
 		case t == reflect.TypeFor[types.UID]() || t == reflect.TypeFor[string]() && !isWord(field):
 			v.SetString(r.name(v.String()))
@@ -87,14 +87,14 @@ func (r *renamer) structure(v reflect.Value) {
 		r.keyed(v, key)
 		return
 	}
-	if owner, is := v.Addr().Interface().(*ownerReference); is {
+	if owner, is := reflect.TypeAssert[*ownerReference](v.Addr()); is {
 		if !publicGroup(owner.APIVersion) {
 			owner.APIVersion, owner.Kind = r.name(owner.APIVersion), r.name(owner.Kind)
 		}
 		owner.Name, owner.UID = r.name(owner.Name), types.UID(r.name(string(owner.UID)))
 		return
 	}
-	if driver, is := v.Addr().Interface().(*csiNodeDriver); is {
+	if driver, is := reflect.TypeAssert[*csiNodeDriver](v.Addr()); is {
 		driver.Name = r.key(driver.Name)
 		driver.NodeID = r.name(driver.NodeID)
 		r.walk(reflect.ValueOf(&driver.TopologyKeys).Elem(), "TopologyKeys")
@@ -149,16 +149,16 @@ func (r *renamer) device(v reflect.Value) {
 
 // inside looks for names further inside a device.
 func (r *renamer) inside(v reflect.Value) {
-	switch v.Kind() {
-	case reflect.Pointer:
+	switch kind := v.Kind(); {
+	case kind == reflect.Pointer:
 		if !v.IsNil() {
 			r.inside(v.Elem())
 		}
-	case reflect.Slice:
+	case kind == reflect.Slice:
 		for i := range v.Len() {
 			r.inside(v.Index(i))
 		}
-	case reflect.Struct:
+	case kind == reflect.Struct:
 		if v.Type().PkgPath() == "k8s.io/api/resource/v1" {
 			r.device(v)
 		}

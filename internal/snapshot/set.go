@@ -162,19 +162,9 @@ func checkFields(t reflect.Type, value any, path string) error {
 	switch v := value.(type) {
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			inner := t
-			switch t.Kind() {
-			case reflect.Map:
-				inner = t.Elem()
-			case reflect.Struct:
-				fields := fieldsOf(t)
-				next, known := fields[key]
-				if !known {
-					return unknownField([]string{path, key}, fields)
-				}
-				inner = next
-			default:
-				return fmt.Errorf("%s: want %s, not an object", path, wanted(t))
+			inner, err := innerField(t, path, key)
+			if err != nil {
+				return err
 			}
 			if err := checkFields(inner, v[key], path+"."+key); err != nil {
 				return err
@@ -197,11 +187,28 @@ func checkFields(t reflect.Type, value any, path string) error {
 	return nil
 }
 
+// innerField is the type of what an object has below a key.
+func innerField(t reflect.Type, path, key string) (reflect.Type, error) {
+	if t.Kind() == reflect.Map {
+		return t.Elem(), nil
+	}
+	if t.Kind() != reflect.Struct {
+		return nil, fmt.Errorf("%s: want %s, not an object", path, wanted(t))
+	}
+	fields := fieldsOf(t)
+	inner, known := fields[key]
+	if !known {
+		return nil, unknownField([]string{path, key}, fields)
+	}
+	return inner, nil
+}
+
 func wanted(t reflect.Type) string {
-	switch t.Kind() {
-	case reflect.Slice:
+	kind := t.Kind()
+	switch {
+	case kind == reflect.Slice:
 		return "a list"
-	case reflect.Struct, reflect.Map:
+	case kind == reflect.Struct || kind == reflect.Map:
 		return "an object"
 	}
 	return "a single value"

@@ -35,7 +35,7 @@ func keep(obj client.Object) {
 	obj.SetAnnotations(keptAnnotations(obj.GetAnnotations()))
 	switch o := obj.(type) {
 	case *corev1.Node:
-		o.Spec.PodCIDR, o.Spec.PodCIDRs, o.Spec.DoNotUseExternalID, o.Spec.ConfigSource = "", nil, "", nil
+		o.Spec = corev1.NodeSpec{ProviderID: o.Spec.ProviderID, Unschedulable: o.Spec.Unschedulable, Taints: o.Spec.Taints}
 		o.Status = corev1.NodeStatus{Capacity: o.Status.Capacity, Allocatable: o.Status.Allocatable, Conditions: o.Status.Conditions}
 	case *corev1.Pod:
 		keepPodSpec(&o.Spec)

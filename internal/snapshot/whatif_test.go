@@ -55,7 +55,7 @@ func TestSetFieldsOfNodePools(t *testing.T) {
 		"WI-07: the short form, mistyped": {
 			set: "nodepool/default.requirments=[]", err: `did you mean "requirements"?`,
 		},
-		"WI-07: an unknown NodePool":      {set: "nodepool/defualt.weight=5", err: `there is no NodePool defualt; did you mean "default"?`},
+		"WI-07: an unknown NodePool":      {set: "nodepool/defaults.weight=5", err: `there is no NodePool defaults; did you mean "default"?`},
 		"WI-07: an operator":              {set: "nodepool/default.requirements=[{key: a, operator: Inn, values: [b]}]", err: "NodePool default is not valid then: "},
 		"WI-07: no value":                 {set: "nodepool/default.weight", err: "want nodepool/NAME.PATH=VALUE"},
 		"WI-07: another kind":             {set: "node/default.weight=5", err: "want nodepool/NAME.PATH=VALUE"},
@@ -184,7 +184,7 @@ func TestAddPods(t *testing.T) {
 func TestAddPodsSaysWhatIsMalformed(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ manifests, want string }{
-		"WI-10: a field":       {"kind: Pod\napiVersion: v1\nmetadata: {name: a}\nspec: {conatiners: []}", `document 1: there is no field spec.conatiners; did you mean "containers"?`},
+		"WI-10: a field":       {"kind: Pod\napiVersion: v1\nmetadata: {name: a}\nspec: {containres: []}", `document 1: there is no field spec.containres; did you mean "containers"?`},
 		"WI-10: a kind":        {"kind: Deploymnet\napiVersion: apps/v1", `document 1: kind Deploymnet has no pods to add; did you mean "Deployment"?`},
 		"WI-10: no kind":       {"a: b", "document 1: it has no kind"},
 		"WI-10: no name":       {"kind: Pod\nspec: {containers: [{name: c}]}", "document 1: metadata.name is required"},
