@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	maxRequires = 40  // direct requirements of the root module (decision 0013)
+	maxRequires = 41  // direct requirements of the root module (decision 0013)
 	maxLines    = 500 // of a file that people write
 	maxNolint   = 0   // directives that silence a linter; lower it when one goes, never raise it
 )

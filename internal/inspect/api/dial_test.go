@@ -17,10 +17,10 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/httpstream"
-	"k8s.io/apimachinery/pkg/util/httpstream/spdy"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
+	"k8s.io/streaming/pkg/httpstream"
+	"k8s.io/streaming/pkg/httpstream/spdy"
 
 	"github.com/dovetail-sh/dovetail/internal/inspect"
 	"github.com/dovetail-sh/dovetail/internal/inspect/api"
@@ -116,8 +116,7 @@ func (c *cluster) forward(w http.ResponseWriter, req *http.Request) {
 }
 
 func (c *cluster) connect(data, failures httpstream.Stream) {
-	defer failures.Close()
-	defer data.Close()
+	defer func() { _, _ = failures.Close(), data.Close() }()
 	if c.metrics == nil {
 		_, _ = io.WriteString(failures, "port "+data.Headers().Get(corev1.PortHeader)+": connection refused")
 		return
@@ -126,7 +125,7 @@ func (c *cluster) connect(data, failures httpstream.Stream) {
 	if err != nil {
 		return
 	}
-	defer pod.Close()
+	defer func() { _ = pod.Close() }()
 	go func() { _, _ = io.Copy(pod, data) }()
 	_, _ = io.Copy(data, pod)
 }

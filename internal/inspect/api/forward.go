@@ -13,10 +13,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
+	"k8s.io/streaming/pkg/httpstream"
 )
 
 // refusalWait is how long the reason is awaited after a connection ended.
@@ -36,7 +36,7 @@ type forward struct {
 
 // open connects to the API server: over WebSocket, or over SPDY where a proxy or an old API server does not have that.
 func (f *forward) open(ctx context.Context) error {
-	web, err := portforward.NewSPDYOverWebsocketDialer(f.url, f.kube)
+	web, err := portforward.NewSPDYOverWebsocketDialerForStreaming(f.url, f.kube)
 	if err != nil {
 		return err
 	}
@@ -44,8 +44,8 @@ func (f *forward) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	old := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, f.url)
-	dialer := portforward.NewFallbackDialer(web, old, func(error) bool { return ctx.Err() == nil })
+	old := spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: transport}, http.MethodPost, f.url)
+	dialer := portforward.NewFallbackDialerForStreaming(web, old, func(error) bool { return ctx.Err() == nil })
 	type result struct {
 		conn httpstream.Connection
 		err  error

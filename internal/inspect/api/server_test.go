@@ -50,11 +50,11 @@ func (c *controller) later(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-func (c *controller) server(t testing.TB) *api.Server {
-	t.Helper()
+func (c *controller) server(tb testing.TB) *api.Server {
+	tb.Helper()
 	view, err := c.file.Cluster(awsv1.Vocabulary())
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return api.NewServer(api.Source{
 		Ready: func(context.Context) error { return c.err },
@@ -101,7 +101,7 @@ func TestEX_32_ServerRefuses(t *testing.T) {
 		"no name":                  {"GET", "explain?kind=node", "", 400, `name=""`},
 		"a pod without namespace":  {"GET", "explain?kind=pod&name=x", "", 400, "a pod has one"},
 		"a node with namespace":    {"GET", "explain?kind=node&name=x&namespace=default", "", 400, "a pod has one"},
-		"a misspelt parameter":     {"GET", "explain?kind=node&nmae=x", "", 400, `"nmae" is unknown`},
+		"an unknown parameter":     {"GET", "explain?kind=node&called=x", "", 400, `"called" is unknown`},
 		"a parameter twice":        {"GET", "explain?kind=node&name=x&name=y", "", 400, "give it once"},
 		"a name that is too long":  {"GET", "explain?kind=node&name=" + strings.Repeat("x", 300), "", 400, "is not the name"},
 		"an object that is absent": {"GET", "explain?kind=node&name=absent", "", 404, `"name":"absent"`},
