@@ -33,7 +33,8 @@ func newConsole(s Streams) *cobra.Command {
 		Long: "Serves the page that the controller serves with --serve-console: the fleet, its costs, decisions with their\n" +
 			"reasons, pending pods and what-if plans. It shows what you may read, and changes nothing. The page can be reached\n" +
 			"from this machine alone, and only with the token in the address that is printed. It ends with Ctrl-C.",
-		Example: "  # the cluster in a snapshot file\n  dovetail console --scenario cluster.json.gz\n\n" +
+		Example: "  # the cluster of your kubeconfig\n  dovetail console\n\n" +
+			"  # the cluster in a snapshot file\n  dovetail console --scenario cluster.json.gz\n\n" +
 			"  # always at the same port\n  dovetail console --scenario cluster.json.gz --port 8090",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
