@@ -73,6 +73,27 @@ func TestRP_04_ReplayReadsDirectoriesAndGatesUpgrades(t *testing.T) {
 	}
 }
 
+func TestRP_01_SnapshotWithPlanIsARecord(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cluster, record := filepath.Join(dir, "cluster.json"), filepath.Join(dir, "record.json.gz")
+	if err := writeSnapshot(cluster, snapshottest.Varied()); err != nil {
+		t.Fatal(err)
+	}
+	for _, more := range [][]string{nil, {"--anonymize"}} {
+		args := append([]string{"snapshot", "--scenario", cluster, "--with-plan", "-o", record}, more...)
+		if code, _, stderr := runHere("", args...); code != 0 {
+			t.Fatalf("exit code %d: %s", code, stderr)
+		}
+		if code, stdout, stderr := runHere("", "replay", record); code != 0 || !strings.HasPrefix(stdout, "1 of 1 records are decided as before") {
+			t.Errorf("exit code %d: %s%s", code, stdout, stderr)
+		}
+	}
+	if code, stdout, _ := runHere("", "replay", cluster); code != 1 || !strings.Contains(stdout, "dovetail snapshot --with-plan") {
+		t.Errorf("exit code %d for a snapshot without a decision: %s", code, stdout)
+	}
+}
+
 func TestRP_04_ReplayReadsStandardInput(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.json")

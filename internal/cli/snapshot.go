@@ -78,6 +78,9 @@ func runSnapshot(ctx context.Context, f *snapshotFlags, s Streams) error {
 		if err := file.Record(awsv1.Vocabulary(), toolName(), func() bool { return ctx.Err() != nil }); err != nil {
 			return fmt.Errorf("plan: %w", err)
 		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 	}
 	if f.output == "-" {
 		return file.Encode(s.Out)
