@@ -2,12 +2,13 @@
 // settings that decisions depend on. What is decided about a File is the same on every machine and at any later time, so
 // that questions about a live cluster, bug reports and replays are one thing.
 //
-//	Read, Types   a live cluster becomes a File
+//	Read          a live cluster becomes a File; a MarketSource adds instance types and prices
 //	Encode        writes a File; Decode reads one and says where it is malformed
+//	With          applies a what-if to a copy; Anonymize replaces names, so that the plan stays the same up to names
 //	Cluster       what decisions see of a File: internal/inspect and internal/solve take it from there
 //
-// A File has no credentials, no environment variables and no images: only the fields that decisions look at are kept (see
-// internal/store, Strip).
+// A File has no credentials, no environment variables and no images: only the fields that decisions look at are kept
+// (strip.go); testdata/kept.txt lists them.
 //
 // Not here: the decisions, and how the API server and the cloud are reached (internal/cli). Start reading at File.
 package snapshot
