@@ -169,9 +169,6 @@ func (c *core) countLanded(asPlanned bool) {
 // nomination is how long a node is reserved for nominated pods.
 func (c *core) nomination() time.Duration { return provision.NominationPeriod(c.cfg.Batch.Max) }
 
-// decided is what the settings say about decisions.
-func (c *core) decided() snapshot.Settings { return snapshot.SettingsOf(c.cfg, nil) }
-
 // settings are those that decisions depend on.
 func (c *core) settings() snapshot.Settings {
 	var kinds []metav1.GroupKind

@@ -79,6 +79,7 @@ func (e *Entry) Event() inspect.Event {
 		s = read[Drain](e.Value).story()
 	case Decision:
 		s = read[decision](e.Value).story()
+	case Blocked: // the state of things, of which there is no entry
 	}
 	if s.text == "" {
 		s.text = string(e.Kind) + ": the entry was too large to be kept"
