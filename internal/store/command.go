@@ -87,12 +87,13 @@ func (p *place) commandedBy(token string) bool {
 
 // replacesUnmarked reports whether a claim is a replacement of nodes that are not marked yet, be it that a command
 // is just being started or that a process that began a moment ago has not found it again. Of the two
-// only one counts, else a static pool would shrink by one.
+// only one counts, else a static pool would shrink by one. After a rollback both count, also before a watch shows that the
+// claim is no replacement any more: the pool has one too many until it shrinks.
 func (s *Store) replacesUnmarked(claim *karpv1.NodeClaim) bool {
 	o, is := cluster.ReadOrder(claim.Annotations)
 	return is && slices.ContainsFunc(o.Replaces, func(name string) bool {
 		p := s.places[claimKey(name)]
-		return p != nil && p.claim != nil && !p.removing && p.claim.DeletionTimestamp == nil
+		return p != nil && p.claim != nil && !p.removing && p.claim.DeletionTimestamp == nil && (p.commanded || !p.known)
 	})
 }
 

@@ -64,10 +64,21 @@ func TestReplacementsOfStaticPoolsCountOnce(t *testing.T) {
 	if p := s.Disruption(testTypes()).Pools["general"]; p.Running != 1 || p.Claims != 2 {
 		t.Errorf("ordered: %d run of %d claims, want one of two", p.Running, p.Claims)
 	}
+	s.SetCommanded("ip-1", true)
+	if p := s.Disruption(testTypes()).Pools["general"]; p.Running != 1 {
+		t.Errorf("held: %d run, want one", p.Running)
+	}
 	s.Replace([]string{"ip-1"}, nil)
 	if p := s.Disruption(testTypes()).Pools["general"]; p.Running != 1 {
 		t.Errorf("marked: %d run, want one", p.Running)
 	}
+	s.SetRemoving("ip-1", false)
+	s.SetCommanded("ip-1", false)
+	if p := s.Disruption(testTypes()).Pools["general"]; p.Running != 2 {
+		t.Errorf("rolled back: %d run, want both, although no watch shows yet that general-y is no replacement any more", p.Running)
+	}
+	s.SetCommanded("ip-1", true)
+	s.Replace([]string{"ip-1"}, nil)
 	s.feedObject(claimObject("general-x", "aws:///a/i-1", true), true)
 	if p := s.Disruption(testTypes()).Pools["general"]; p.Running != 1 || p.Claims != 1 {
 		t.Errorf("replaced: %d run of %d claims, want one", p.Running, p.Claims)
