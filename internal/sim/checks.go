@@ -262,6 +262,9 @@ func (c *checks) protects(p *process, cmd *disrupt.Command, n disrupt.Candidate)
 // deletesNode checks that a command deletes no claim whose node may not be disrupted: the user may have said so since the
 // decision (G6).
 func (c *checks) deletesNode(p *process, cmd *disrupt.Running, node *corev1.Node, pool string) {
+	if node != nil {
+		c.leavesLeader(p, cmd, node.Name)
+	}
 	if cmd.Reason != karpv1.ReasonUnhealthy && c.mayNotBeDisrupted(p, node, pool) {
 		c.w.broken("G6", "%s of %v, although a user forbids it", cmd.Reason, names(cmd.Remove))
 	}

@@ -263,6 +263,7 @@ func (m *simCloud) removeInstance(i *instance) {
 		m.types = nil
 	}
 	m.w.setReady(i.node, false)
+	m.w.controllerLost(i.node)
 }
 
 // interrupt takes a machine back: a notice now, the machine two minutes later.

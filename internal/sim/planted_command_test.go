@@ -149,6 +149,38 @@ func (b rebootsForever) MarkBackoffs(view *disrupt.View, now time.Time) bool {
 	return b.Shipped.MarkBackoffs(view, now)
 }
 
+// disruptsLeader does not know on which node it runs itself.
+type disruptsLeader struct{ sim.Shipped }
+
+func (b disruptsLeader) MarkBackoffs(view *disrupt.View, now time.Time) bool {
+	for i := range view.Nodes {
+		view.Nodes[i].Leading = false
+	}
+	return b.Shipped.MarkBackoffs(view, now)
+}
+
+func (b disruptsLeader) Validate(held []disrupt.Command, l command.SecondLook) ([]disrupt.Command, []command.Effect) {
+	for i := range l.Fresh.Nodes {
+		l.Fresh.Nodes[i].Leading = false
+	}
+	return b.Shipped.Validate(held, l)
+}
+
+func (b disruptsLeader) Observe(token string, seen map[string]disrupt.ClaimStatus, now time.Time) []command.Effect {
+	return missesStandby{b.Shipped}.Observe(token, seen, now)
+}
+
+// missesStandby does not notice that the standby replica is lost while a command for the node of the leader waits.
+type missesStandby struct{ sim.Shipped }
+
+func (b missesStandby) Observe(token string, seen map[string]disrupt.ClaimStatus, now time.Time) []command.Effect {
+	for name, s := range seen {
+		s.Leading = false
+		seen[name] = s
+	}
+	return b.Shipped.Observe(token, seen, now)
+}
+
 // commandBugs are mistakes in the protocol of commands, each with a seed that finds it and the rule that it breaks.
 var commandBugs = map[string]struct {
 	plant func(sim.Shipped) sim.Protocol
@@ -167,6 +199,8 @@ var commandBugs = map[string]struct {
 	"a lost replacement is noticed late":    {func(s sim.Shipped) sim.Protocol { return missesLosses{s} }, 42, "queue"},
 	"a lost replacement is ignored":         {func(s sim.Shipped) sim.Protocol { return ignoresLosses{s} }, 18, "queue"},
 	"a reboot is requested in each pass":    {func(s sim.Shipped) sim.Protocol { return rebootsAgain{s} }, 12, "back-off"},
+	"the leader's own node is disrupted":    {func(s sim.Shipped) sim.Protocol { return disruptsLeader{s} }, 101, "FM-C17"},
+	"a lost standby is not noticed":         {func(s sim.Shipped) sim.Protocol { return missesStandby{s} }, 20, "FM-C17"},
 	"reboots are not counted":               {func(s sim.Shipped) sim.Protocol { return rebootsForever{s} }, 19, "V15-30"},
 }
 

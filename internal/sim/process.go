@@ -44,6 +44,7 @@ type process struct {
 	w       *World
 	cloud   cloud.Provider // all that it sees of the market
 	number  int
+	self    string // its pod; empty: it runs elsewhere
 	synced  bool
 	started time.Time
 	doom    int // writes that are left before it dies; 0: it does not
@@ -119,14 +120,14 @@ type crashed struct{}
 func (w *World) boot() {
 	w.processes++
 	p := &process{
-		w: w, cloud: w.market, number: w.processes, started: w.now,
+		w: w, cloud: w.market, number: w.processes, self: w.selfPod(), started: w.now,
 		launched: map[types.UID]lifecycle.LaunchResult{}, launching: map[types.UID]bool{},
 		podEvents: map[string]time.Time{}, due: map[string]time.Time{}, commands: w.newProtocol(), launches: provision.LaunchBackoff{ReservationLabel: awsv1.LabelCapacityReservationID},
 		registered: map[string]*registrations{}, said: map[string]lastEvent{}, logged: map[string]bool{}, passed: look{rev: -1}, planned: look{rev: -1}, window: provision.Window{Idle: batchIdle, Max: batchMax},
 	}
 	p.store = store.New(store.Options{
 		Words: awsv1.Vocabulary(), Lanes: w.market.lanes, Classes: []schema.GroupKind{{Group: awsv1.Group, Kind: awsv1.Kind}}, ReservationLabel: awsv1.LabelCapacityReservationID,
-		Now: func() time.Time { return w.now }, Wake: p.requestPlan, Devices: w.devices.class != nil,
+		Self: p.selfKey(), Now: func() time.Time { return w.now }, Wake: p.requestPlan, Devices: w.devices.class != nil,
 	})
 	_ = p.store.Watch(context.Background(), informers{p}) // ours never fail
 	p.watchDevices()
@@ -151,7 +152,7 @@ func (w *World) boot() {
 	if len(w.config.Reserved) > 0 {
 		p.every(reservationsEvery, p.leaveReservations)
 	}
-	w.logf("controller: process %d starts", p.number)
+	w.logf("controller: process %d starts as %q", p.number, p.self)
 }
 
 // crash ends the process; another one starts later.

@@ -200,7 +200,7 @@ func (p *process) claimStatuses(c *disrupt.Running) map[string]disrupt.ClaimStat
 		s := command.Status(p.observedClaim(name))
 		if node != "" {
 			at, _ := p.seen[nodes][node].(*corev1.Node)
-			s.ProtectedBy = p.nodeProtectedBy(at, pool)
+			s.ProtectedBy, s.Leading = p.nodeProtectedBy(at, pool), node == p.store.UnreplicatedLeaderNode()
 		}
 		seen[name] = s
 	}

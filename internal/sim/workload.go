@@ -153,6 +153,9 @@ func (w *World) podOf(d *deployment) *corev1.Pod {
 		}
 		p.Annotations = map[string]string{key: d.Protect}
 	}
+	if d.Name == controllerApp {
+		p.OwnerReferences[0].UID = controllerApp // replicas of the controller are recognized by it
+	}
 	d.wantDevices(p)
 	selector := &metav1.LabelSelector{MatchLabels: labels}
 	if d.Apart {

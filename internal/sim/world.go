@@ -40,22 +40,23 @@ type Config struct {
 	Steps    Steps
 	Protocol func(Shipped) Protocol // nil: that of the controller
 
-	Reserved   []Reservation        // capacity that the account has reserved
-	Risks      bool                 // what was observed of offerings counts when plans are compared
-	Repairs    []cloud.Repair       // repair policies; none: nothing is repaired
-	OldRepair  bool                 // repair as it was before it became a method of disruption
-	Cures      float64              // share of reboots that help
-	NeverBack  float64              // share of machines that do not come back from one
-	Detach     time.Duration        // of a volume at most
-	Attachable int32                // volumes of a machine at most
-	Lag        [kinds]time.Duration // of the watch of each kind
-	Boot       time.Duration        // of a machine at most
-	PodStart   time.Duration        // of a pod at most
-	Packs      bool                 // the scheduler prefers full nodes, which it does only if told to
-	NeverJoins float64              // share of machines that never do
-	Health     bool                 // pools say whether their nodes register (LC-53), and are backed off if not
-	Every      time.Duration        // between two looks of disruption; 0: ten seconds, as the controller has it
-	Pass       time.Duration        // between two looks at an unchanged cluster
+	Reserved    []Reservation        // capacity that the account has reserved
+	Risks       bool                 // what was observed of offerings counts when plans are compared
+	Controllers int                  // replicas of the controller on nodes that it manages; 0: it runs elsewhere
+	Repairs     []cloud.Repair       // repair policies; none: nothing is repaired
+	OldRepair   bool                 // repair as it was before it became a method of disruption
+	Cures       float64              // share of reboots that help
+	NeverBack   float64              // share of machines that do not come back from one
+	Detach      time.Duration        // of a volume at most
+	Attachable  int32                // volumes of a machine at most
+	Lag         [kinds]time.Duration // of the watch of each kind
+	Boot        time.Duration        // of a machine at most
+	PodStart    time.Duration        // of a pod at most
+	Packs       bool                 // the scheduler prefers full nodes, which it does only if told to
+	NeverJoins  float64              // share of machines that never do
+	Health      bool                 // pools say whether their nodes register (LC-53), and are backed off if not
+	Every       time.Duration        // between two looks of disruption; 0: ten seconds, as the controller has it
+	Pass        time.Duration        // between two looks at an unchanged cluster
 
 	FirstOnly bool              // a run ends with its first violation
 	Log       func(line string) // nil: not logged
@@ -177,6 +178,7 @@ func Run(c Config) Result {
 	for _, a := range c.Apps {
 		w.deploy(a)
 	}
+	w.deployController()
 	for _, change := range c.Changes {
 		w.after(change.At, func() {
 			w.logf("%s", change.What)
@@ -259,6 +261,7 @@ func (w *World) podChanged(p *corev1.Pod, before client.Object, gone bool) {
 		w.pending[p.Name] = true
 	}
 	w.wakeScheduler()
+	w.controllerChanged(p, gone)
 	d := w.apps[p.Labels["app"]]
 	if d == nil {
 		return
