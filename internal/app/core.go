@@ -281,7 +281,7 @@ type backoffProvider struct {
 	now     func() time.Time
 }
 
-// Launch waits until the batch of the claim is written, launches, and records the result.
+// Launch waits until the claim may be launched, launches it, and records the result.
 func (w *backoffProvider) Launch(ctx context.Context, claim *karpv1.NodeClaim) (cloud.Instance, error) {
 	w.orders.Written(ctx)
 	instance, err := w.Provider.Launch(ctx, claim)

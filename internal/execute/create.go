@@ -34,9 +34,6 @@ type claimStore interface {
 // writers is how many claims are written at a time. The API server decides how fast that goes.
 const writers = 50
 
-// longestBatch is how long launches wait for a batch to be written.
-const longestBatch = 10 * time.Second
-
 // Claims writes NodeClaims.
 type Claims struct {
 	Client  client.Client // of the API server itself: what it reads is not from a cache
@@ -44,9 +41,10 @@ type Claims struct {
 	Metrics *metric.Set
 	Words   reqs.Vocabulary
 
-	slots Slots
-	mu    sync.Mutex
-	batch chan struct{} // closed when the batch that was begun last is written
+	slots   Slots
+	mu      sync.Mutex
+	batches provision.Batches
+	written chan struct{} // closed when the batch that was begun last is written
 }
 
 // Batch is the new nodes of one plan.
@@ -112,24 +110,28 @@ func (c *Claims) beginBatch() func() {
 	written := make(chan struct{})
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.batch = written
-	return func() { close(written) }
+	batch := c.batches.Begin()
+	c.written = written
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.batches.End(batch)
+		close(written)
+	}
 }
 
-// Written waits until no batch is being written, or for as long as that may take at most. Who launches
-// waits for it: launches would hold up the claims that are still to be written, and claims that are
-// alike are launched with one request if they come together.
+// Written waits until a claim may be launched (provision.Batches).
 func (c *Claims) Written(ctx context.Context) {
 	c.mu.Lock()
-	batch := c.batch
+	wait, written := c.batches.LaunchWait(c.batches.Last(), 0), c.written
 	c.mu.Unlock()
-	if batch == nil {
+	if wait == 0 {
 		return
 	}
-	limit := time.NewTimer(longestBatch)
+	limit := time.NewTimer(wait)
 	defer limit.Stop()
 	select {
-	case <-batch:
+	case <-written:
 	case <-limit.C:
 	case <-ctx.Done():
 	}

@@ -12,6 +12,9 @@ const Retrigger = types.UID("waiting")
 // ReplanInterval is how often pending pods are planned again (SC-02).
 const ReplanInterval = 10 * time.Second
 
+// PlanTimeout is how long one plan takes at most; what was decided until then is kept.
+const PlanTimeout = time.Minute
+
 // minNomination is how long a node is reserved for nominated pods at least.
 const minNomination = 10 * time.Second
 

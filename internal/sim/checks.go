@@ -58,6 +58,7 @@ type checks struct {
 	holds          map[string][]time.Time        // when commands of this process held a node lately
 	commands       commandChecks
 
+	batch    int // of claims, that is being written and was begun last; 0: none
 	refilled int // how often room for buffers was launched since the cluster came to rest
 }
 
@@ -75,6 +76,7 @@ func (c *checks) died(p *process) {
 	clear(c.served)
 	clear(c.holds)
 	clear(c.notRegistered)
+	c.batch = 0
 	c.commands = newCommandChecks()
 	there := map[string][]string{} // replacements by command
 	for _, name := range c.w.api.claimNames() {

@@ -53,6 +53,12 @@ func plantedBugs() []plantedBug {
 				}
 			}
 		}},
+		{name: "launches do not wait for the batch of claims", seed: 28, rules: []string{"SC-51"}, plant: func(s *sim.Steps) {
+			s.LaunchWait = func(*provision.Batches, int, time.Duration) time.Duration { return 0 }
+		}},
+		{name: "launches wait for a batch of claims for ever", seed: 56, rules: []string{"SC-51"}, plant: func(s *sim.Steps) {
+			s.LaunchWait = func(b *provision.Batches, batch int, _ time.Duration) time.Duration { return b.LaunchWait(batch, 0) }
+		}},
 		{name: "claims on their way to a reservation are not counted", seed: 9, rules: []string{"SC-45"}, plant: func(s *sim.Steps) {
 			s.AvailableTypes = func(b *provision.LaunchBackoff, pool string, list []catalog.InstanceType, now time.Time) []catalog.InstanceType {
 				return allCounted(b.WithoutBackedOff(pool, list, now))

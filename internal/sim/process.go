@@ -75,6 +75,7 @@ type process struct {
 	state        provision.State
 	bufferShort  bool // nodes that are up have no room for some virtual pod
 	slots        execute.Slots
+	batches      provision.Batches
 	moveOutcomes disrupt.OutcomeHistory
 	overlays     overlaid
 

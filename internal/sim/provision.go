@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -159,6 +160,7 @@ func (p *process) orderAll(list []solve.NewNode, lanes resources.Table, version 
 func (p *process) createClaims(b execute.Batch) []execute.Created {
 	admission := p.slots.Admit(b, p.store)
 	defer admission.End()
+	defer p.writeBatch()()
 	out := make([]execute.Created, len(b.Nodes))
 	for i, n := range b.Nodes {
 		out[i] = admission.Create(i, awsv1.Vocabulary(), func(claim *karpv1.NodeClaim) (*karpv1.NodeClaim, error) { return p.writeClaim(b, n, claim) })
@@ -172,6 +174,23 @@ func (p *process) createClaims(b execute.Batch) []execute.Created {
 		}
 	}
 	return out
+}
+
+// writeBatch notes that a batch of claims is being written; what it returns has that end, in some runs after a while.
+func (p *process) writeBatch() func() {
+	batch := p.batches.Begin()
+	if p.w.config.SlowWrites == 0 {
+		return func() { p.batches.End(batch) }
+	}
+	p.w.checks.batch = batch
+	return func() {
+		p.after(p.w.between(0, p.w.config.SlowWrites), func() {
+			p.batches.End(batch)
+			if p.w.checks.batch == batch {
+				p.w.checks.batch = 0
+			}
+		})
+	}
 }
 
 // writeClaim stores a claim, unless its name is taken.
@@ -196,3 +215,18 @@ func (p *process) writeClaim(b execute.Batch, n solve.NewNode, claim *karpv1.Nod
 	p.write(func() { p.w.api.put(claim) })
 	return nil, nil
 }
+
+// launches checks that a claim is not launched while the last batch of claims is being written, for as long as one may take
+// (SC-51).
+func (c *checks) launches(claim *karpv1.NodeClaim, batch int, requested time.Time) {
+	const most = 10 * time.Second
+	switch waited := c.w.now.Sub(requested); {
+	case batch > 0 && batch == c.batch && waited < most:
+		c.w.broken("SC-51", "claim %s is launched after %s, while a batch of claims is being written", claim.Name, waited)
+	case waited > most+time.Second:
+		c.w.broken("SC-51", "claim %s is launched %s after that was requested", claim.Name, waited)
+	}
+}
+
+// slowWrites has batches of claims take a while.
+func (m *maker) slowWrites() { m.c.SlowWrites = m.time(2*time.Second, 20*time.Second) }

@@ -24,6 +24,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/risk"
 )
 
+// batchPoll is how soon a launch that waits for a batch learns that it is written.
+const batchPoll = 100 * time.Millisecond
+
 // lookAt has a claim or a node looked at after a while, once.
 func (p *process) lookAt(name string, d time.Duration) {
 	if p.idle(name) {
@@ -206,10 +209,19 @@ func sameClaim(a, b *karpv1.NodeClaim) bool {
 	return equality.Semantic.DeepEqual(x, y)
 }
 
-// launch calls the cloud, whose response takes a while.
+// launch calls the cloud once the claim may be launched. The response takes a while.
 func (p *process) launch(claim *karpv1.NodeClaim) {
 	p.launching[claim.UID] = true
-	requested := p.w.now
+	p.launchAfter(claim, p.batches.Last(), p.w.now)
+}
+
+// launchAfter launches a claim that was requested when a batch was the last one.
+func (p *process) launchAfter(claim *karpv1.NodeClaim, batch int, requested time.Time) {
+	if wait := p.w.config.Steps.LaunchWait(&p.batches, batch, p.w.now.Sub(requested)); wait > 0 {
+		p.after(min(wait, batchPoll), func() { p.launchAfter(claim, batch, requested) })
+		return
+	}
+	p.w.checks.launches(claim, batch, requested)
 	p.after(p.w.between(500*time.Millisecond, 3*time.Second), func() {
 		delete(p.launching, claim.UID)
 		now := p.w.api.claims[claim.Name]

@@ -34,6 +34,7 @@ type Steps struct {
 	RecordOrders    func(*provision.State, []provision.OrderResult, *cluster.Snapshot, time.Time) []provision.OrderStep
 	Grow, Shrink    func(pool.StaticFacts) pool.StaticStep
 	AvailableTypes  func(*provision.LaunchBackoff, string, []catalog.InstanceType, time.Time) []catalog.InstanceType
+	LaunchWait      func(b *provision.Batches, batch int, waited time.Duration) time.Duration
 	RecordLaunch    func(*provision.LaunchBackoff, *karpv1.NodeClaim, cloud.Instance, error, time.Time)
 	AdvanceNode     func(context.Context, drain.Facts, *drain.Calls, drain.NodeShell) (time.Duration, error)
 	AdvanceClaim    func(context.Context, drain.ClaimFacts, *drain.Calls, drain.ClaimShell) (time.Duration, error)
@@ -72,6 +73,9 @@ func (s Steps) complete() Steps {
 	}
 	if s.AvailableTypes == nil {
 		s.AvailableTypes = (*provision.LaunchBackoff).WithoutBackedOff
+	}
+	if s.LaunchWait == nil {
+		s.LaunchWait = (*provision.Batches).LaunchWait
 	}
 	if s.RecordLaunch == nil {
 		s.RecordLaunch = (*provision.LaunchBackoff).RecordLaunch

@@ -71,6 +71,7 @@ func enrichLater(m *maker) {
 		{0xb4d7, 0.04, m.gpus},
 		{0xb51f, 0.05, m.brokenPools},
 		{0xc016, 0.06, m.controllers},
+		{0xc025, 0.05, m.slowWrites},
 	} {
 		m.Rand = rand.New(rand.NewPCG(m.c.Seed, f.stream))
 		if m.chance(f.share) {

@@ -50,6 +50,7 @@ type Config struct {
 	Detach      time.Duration        // of a volume at most
 	Attachable  int32                // volumes of a machine at most
 	Lag         [kinds]time.Duration // of the watch of each kind
+	SlowWrites  time.Duration        // of a batch of claims at most
 	Boot        time.Duration        // of a machine at most
 	PodStart    time.Duration        // of a pod at most
 	Packs       bool                 // the scheduler prefers full nodes, which it does only if told to

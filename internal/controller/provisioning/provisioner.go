@@ -27,7 +27,6 @@ import (
 
 const (
 	provisioner     = "provisioner"    // label and name of the loop
-	planTimeout     = time.Minute      // of one plan; what was decided until then is kept
 	unsyncedWarning = 30 * time.Second // cluster state that is incomplete for longer is logged as an error
 )
 
@@ -287,7 +286,7 @@ func (p *Provisioner) solve(ctx context.Context, view store.View, problem solve.
 	shown, end := p.progress(view)
 	defer end()
 	stop := func() bool {
-		if shown(p.Now().Sub(start)) > planTimeout {
+		if shown(p.Now().Sub(start)) > provision.PlanTimeout {
 			return true
 		}
 		loop.RecordProgress(ctx)

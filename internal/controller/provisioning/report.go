@@ -13,6 +13,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/execute"
+	"github.com/dovetail-sh/dovetail/internal/provision"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/solve"
 	"github.com/dovetail-sh/dovetail/internal/store"
@@ -78,7 +79,7 @@ func (p *Provisioner) reportUnplaced(ctx context.Context, view store.View, plan 
 		log.FromContext(ctx).V(1).Info("deferring scheduling decision for pod(s) to wait for reserved capacity", "pods", quiet)
 	}
 	if untried > 0 {
-		log.FromContext(ctx).V(1).Info("planning took too long and was cut off; the next plans are for the rest", "pods", untried, "limit", planTimeout.String())
+		log.FromContext(ctx).V(1).Info("planning took too long and was cut off; the next plans are for the rest", "pods", untried, "limit", provision.PlanTimeout.String())
 	}
 	p.reportPoolsWithoutTypes(view)
 }
