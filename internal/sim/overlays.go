@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
@@ -25,9 +26,6 @@ import (
 
 // widget is an extended resource that some machines have. The cloud does not say which: only NodeOverlays do.
 const widget corev1.ResourceName = "example.com/widget"
-
-// settles is how long a change of overlays waits for the next one.
-const settles = 100 * time.Millisecond
 
 // Overlay is a NodeOverlay of a run. Its requirements have operator In.
 type Overlay struct {
@@ -50,6 +48,7 @@ func (w *World) openOverlays() {
 	}
 	for i := range w.config.Overlays {
 		o := &w.config.Overlays[i]
+		o.Object.UID = types.UID("overlay-" + o.Object.Name)
 		if w.at(w.start.Add(o.From), func() { set(o, true) }); o.Until > 0 {
 			w.at(w.start.Add(o.Until), func() { set(o, false) })
 		}
@@ -58,13 +57,10 @@ func (w *World) openOverlays() {
 
 // overlaid is what a process knows of overlays.
 type overlaid struct {
-	loaded  bool
-	applied []v1alpha1.NodeOverlay // by the rules, without the code of the controller
-	pools   map[string]map[string]string
-	found   string // identifies objects and verdicts of the set
-	set     *overlay.Set
-	base    *catalog.InstanceType // of the list that results were made from
-	results map[string][]catalog.InstanceType
+	state   overlay.State
+	applied []v1alpha1.NodeOverlay           // by the rules, without the code of the controller
+	pools   map[string]map[string]string     // labels of each
+	checked map[string]*catalog.InstanceType // the last result of each pool
 }
 
 // overlaysChanged has the process evaluate overlays once nothing changes any more.
@@ -72,42 +68,40 @@ func (p *process) overlaysChanged() {
 	if len(p.w.config.Overlays) == 0 {
 		return
 	}
-	p.after(settles+p.w.config.Lag[pools], func() {
+	p.after(overlay.CollectFor+p.w.config.Lag[pools], func() {
 		if p.synced {
 			p.evaluateOverlays()
 		}
 	})
 }
 
-// evaluateOverlays makes the overlays that there are the ones that count, as internal/controller/overlays does.
+// evaluateOverlays makes the overlays that there are the ones that count.
 func (p *process) evaluateOverlays() {
 	var objects []v1alpha1.NodeOverlay
 	for _, name := range sorted(p.w.overlays) {
 		objects = append(objects, p.w.overlays[name])
 	}
-	var list []overlay.Pool
-	known := map[string]map[string]string{}
-	var found strings.Builder
-	types := p.w.market.offers() // not through the port: a launch may have called it
+	e, known := overlay.Evaluation{Objects: objects}, map[string]map[string]string{}
+	offers := p.w.market.offers() // not through the port: a launch may have called it
 	for _, pool := range p.store.Pools() {
-		list = append(list, overlay.Pool{Name: pool.Name, Labels: pool.Spec.Template.ObjectMeta.Labels, Types: types})
+		if len(objects) > 0 {
+			e.Pools = append(e.Pools, overlay.Pool{Name: pool.Name, Labels: pool.Spec.Template.ObjectMeta.Labels, Types: offers})
+		}
 		known[pool.Name] = pool.Spec.Template.ObjectMeta.Labels
-		fmt.Fprintf(&found, "%s %v\n", pool.Name, known[pool.Name])
 	}
-	set, verdicts := p.w.config.Steps.EvaluateOverlays(objects, list, p.store.Lanes(overlay.ResourceNames(objects)...), awsv1.Vocabulary())
-	for _, v := range verdicts {
-		fmt.Fprintf(&found, "%s %s\n", v.Name, v.Reason)
+	e.Set, e.Verdicts = p.w.config.Steps.EvaluateOverlays(objects, e.Pools, p.store.Lanes(overlay.ResourceNames(objects)...), awsv1.Vocabulary())
+	for _, v := range e.Verdicts {
 		p.w.logf("controller: NodeOverlay %s is evaluated: %s%s", v.Name, v.Reason, v.Message)
 	}
-	if p.overlays.loaded && p.overlays.found == found.String() {
-		p.overlays.pools = known
-		return
+	swapped, replan := p.overlays.state.Swap(e)
+	if p.overlays.pools = known; swapped {
+		p.overlays.applied, p.overlays.checked = p.w.checks.acceptedOverlays(objects, sorted(known)), map[string]*catalog.InstanceType{}
 	}
-	p.overlays = overlaid{loaded: true, pools: known, found: found.String(), set: set}
-	p.overlays.applied = p.w.checks.acceptedOverlays(objects, sorted(known))
-	p.store.RecordPriceChange()
-	p.passed, p.planned = look{rev: -1}, look{rev: -1}
-	p.requestPlan(provision.Retrigger)
+	if replan {
+		p.store.RecordPriceChange()
+		p.passed, p.planned = look{rev: -1}, look{rev: -1}
+		p.requestPlan(provision.Retrigger)
+	}
 }
 
 // overlay returns instance types as overlays make them for a pool.
@@ -115,19 +109,18 @@ func (p *process) overlay(pool *karpv1.NodePool, list []catalog.InstanceType) []
 	if len(p.w.config.Overlays) == 0 {
 		return list
 	}
-	if _, known := p.overlays.pools[pool.Name]; !known {
+	if !p.overlays.state.Covers(pool.Name) {
 		p.evaluateOverlays()
 	}
-	if o := &p.overlays; o.base != &list[0] {
-		o.base, o.results = &list[0], map[string][]catalog.InstanceType{}
-	}
-	if have := p.overlays.results[pool.Name]; have != nil {
-		return have
-	}
 	of := overlay.Pool{Name: pool.Name, Labels: pool.Spec.Template.ObjectMeta.Labels, Types: list}
-	out := p.w.config.Steps.ApplyOverlays(p.overlays.set, of)
-	p.w.checks.overlaid(p, of, out)
-	p.overlays.results[pool.Name] = out
+	if p.overlays.state.Outdated(of) {
+		p.overlaysChanged()
+	}
+	out := p.w.config.Steps.ApplyOverlays(&p.overlays.state, of)
+	if p.overlays.checked[pool.Name] != &out[0] {
+		p.overlays.checked[pool.Name] = &out[0]
+		p.w.checks.overlaid(p, of, out)
+	}
 	return out
 }
 
@@ -137,11 +130,11 @@ func (p *process) launchable(claim *karpv1.NodeClaim, list []catalog.InstanceTyp
 	if pool == nil || !p.synced {
 		return list, p.w.market.lanes
 	}
-	if _, known := p.overlays.pools[pool.Name]; !known {
+	if !p.overlays.state.Covers(pool.Name) {
 		p.evaluateOverlays()
 	}
 	pool = p.w.effectivePool(pool)
-	return p.w.config.Steps.LaunchTypes(p.overlays.set, overlay.Pool{Name: pool.Name, Labels: pool.Spec.Template.ObjectMeta.Labels, Types: list}), p.overlays.set.Table()
+	return p.w.config.Steps.LaunchTypes(&p.overlays.state, overlay.Pool{Name: pool.Name, Labels: pool.Spec.Template.ObjectMeta.Labels, Types: list}), p.overlays.state.Table()
 }
 
 // choice is a list of instance types that a launch chooses from.
@@ -332,7 +325,7 @@ func (c *checks) overlaid(p *process, pool overlay.Pool, out []catalog.InstanceT
 			}
 		}
 		have := int64(0)
-		if lane, known := p.overlays.set.Table().Lane(widget); known {
+		if lane, known := p.overlays.state.Table().Lane(widget); known {
 			have = t.Capacity.At(lane)
 		}
 		if want, _ := p.overlays.widgets(pool.Name, machine, c); want != have {

@@ -180,7 +180,7 @@ func plantedBugs() []plantedBug {
 			s.CompleteDrivers = func([]*resourcev1.ResourceSlice, string) []string { return []string{"gpu.example.com"} }
 		}},
 		{name: "launches know of no overlays", seed: 39, rules: []string{"G8", "G13", "G14", "one node after another", "no oscillation"}, plant: func(s *sim.Steps) {
-			s.LaunchTypes = func(_ *overlay.Set, of overlay.Pool) []catalog.InstanceType { return of.Types }
+			s.LaunchTypes = func(_ *overlay.State, of overlay.Pool) []catalog.InstanceType { return of.Types }
 		}},
 	}
 }

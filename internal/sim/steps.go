@@ -50,8 +50,8 @@ type Steps struct {
 	CompleteDrivers func(list []*resourcev1.ResourceSlice, node string) []string
 
 	EvaluateOverlays func([]v1alpha1.NodeOverlay, []overlay.Pool, resources.Table, reqs.Vocabulary) (*overlay.Set, []overlay.Verdict)
-	ApplyOverlays    func(*overlay.Set, overlay.Pool) []catalog.InstanceType // for plans
-	LaunchTypes      func(*overlay.Set, overlay.Pool) []catalog.InstanceType // for a launch
+	ApplyOverlays    func(*overlay.State, overlay.Pool) []catalog.InstanceType // for plans
+	LaunchTypes      func(*overlay.State, overlay.Pool) []catalog.InstanceType // for a launch
 }
 
 // complete returns the steps with those of the controller where none is given.
@@ -111,10 +111,10 @@ func (s Steps) complete() Steps {
 		s.EvaluateOverlays = overlay.Evaluate
 	}
 	if s.ApplyOverlays == nil {
-		s.ApplyOverlays = (*overlay.Set).Apply
+		s.ApplyOverlays = (*overlay.State).Apply
 	}
 	if s.LaunchTypes == nil {
-		s.LaunchTypes = (*overlay.Set).Apply
+		s.LaunchTypes = (*overlay.State).Apply
 	}
 	return s
 }

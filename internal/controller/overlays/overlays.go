@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -67,40 +66,16 @@ type Overlays struct {
 	readable     chan struct{} // closed once they can be watched
 
 	previews atomic.Pointer[previews] // apart, since the cloud reads it while it lists types for an evaluation
-	failures int                      // evaluations in a row in which a pool could not be listed
 
-	mu        sync.Mutex
-	watched   watch
-	loaded    bool // overlays were read at least once
-	none      bool // there are no overlays
-	set       *overlay.Set
-	evaluated map[string]overlay.Pool // the last list of each pool
-	catalogue catalogue
-	found     string // identifies objects and verdicts of the set
-	results   map[resultKey]*result
-	uses      uint64
+	mu      sync.Mutex
+	watched watch
+	state   overlay.State
 }
 
 type previews struct {
 	prices  map[string]float64
 	version uint64
 }
-
-// resultKey identifies the input of a result: the list of the cloud, which stays the same while nothing changes, and
-// what overlays can see of the pool.
-type resultKey struct {
-	list  *catalog.InstanceType
-	n     int
-	scope string
-}
-
-type result struct {
-	types []catalog.InstanceType
-	used  uint64
-}
-
-// maxResults bounds the cache of results. Each belongs to a list of the cloud, of which there are few at a time.
-const maxResults = 64
 
 // PreviewPrices are prices that overlays give to types without one, by type; the version rises when they change.
 func (o *Overlays) PreviewPrices() (prices map[string]float64, version uint64) {
@@ -145,60 +120,30 @@ func (o *Overlays) Launchable(ctx context.Context, claim *karpv1.NodeClaim, list
 func (o *Overlays) apply(ctx context.Context, pool *karpv1.NodePool, list []catalog.InstanceType) ([]catalog.InstanceType, resources.Table, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.loaded || !o.none && !o.isEvaluated(pool.Name) {
+	if !o.state.Covers(pool.Name) {
 		if _, err := o.evaluate(ctx, pool); err != nil {
 			return nil, resources.Table{}, unevaluated(err)
 		}
 	}
-	if o.none {
-		return list, o.set.Table(), nil
-	}
-	if !o.isEvaluated(pool.Name) {
+	if !o.state.Covers(pool.Name) {
 		return nil, resources.Table{}, unevaluated(nil)
 	}
-	if o.catalogue.differs(o.evaluated[pool.Name].Types, list) {
-		loop.Wake(o.woken()) // verdicts may be others now
+	of := overlay.Pool{Name: pool.Name, Labels: pool.Spec.Template.ObjectMeta.Labels, Types: list}
+	if o.state.Outdated(of) {
+		loop.Wake(o.woken())
 	}
-	return o.result(pool, list), o.set.Table(), nil
+	return o.state.Apply(of), o.state.Table(), nil
 }
 
 func unevaluated(cause error) error {
 	return &cloud.Error{Kind: cloud.NotReady, Op: "list instance types", Err: errors.Join(cloud.ErrUnevaluated, cause)}
 }
 
-func (o *Overlays) isEvaluated(pool string) bool {
-	_, found := o.evaluated[pool]
-	return found
-}
-
-// result applies the set, once for each list that the cloud returns.
-func (o *Overlays) result(pool *karpv1.NodePool, list []catalog.InstanceType) []catalog.InstanceType {
-	if len(list) == 0 || o.set.Len() == 0 {
-		return list
-	}
-	o.uses++
-	labels := pool.Spec.Template.ObjectMeta.Labels
-	key := resultKey{&list[0], len(list), o.set.Scope(pool.Name, labels)}
-	if known := o.results[key]; known != nil {
-		known.used = o.uses
-		return known.types
-	}
-	if len(o.results) >= maxResults {
-		oldest := slices.MinFunc(slices.Collect(maps.Keys(o.results)), func(a, b resultKey) int { // any order: uses differ
-			return cmp.Compare(o.results[a].used, o.results[b].used)
-		})
-		delete(o.results, oldest)
-	}
-	made := &result{types: o.set.Apply(overlay.Pool{Name: pool.Name, Labels: labels, Types: list}), used: o.uses}
-	o.results[key] = made
-	return made.types
-}
-
 // outcome is what an evaluation found.
 type outcome struct {
-	objects  []v1alpha1.NodeOverlay
-	verdicts []overlay.Verdict // of each
-	failed   error             // pools whose types could not be listed
+	overlay.Evaluation
+
+	failed error // pools whose types could not be listed
 }
 
 // evaluate reads all overlays and pools, and swaps the set. also is a pool that the cache may not have yet; it may be
@@ -208,46 +153,24 @@ func (o *Overlays) evaluate(ctx context.Context, also *karpv1.NodePool) (outcome
 	if err != nil {
 		return outcome{}, err
 	}
-	out := outcome{objects: objects}
-	var pools []overlay.Pool
+	out := outcome{Evaluation: overlay.Evaluation{Objects: objects}}
 	if len(objects) > 0 {
-		if pools, out.failed, err = o.listPools(ctx, also); err != nil {
+		if out.Pools, out.failed, err = o.listPools(ctx, also); err != nil {
 			return outcome{}, err
 		}
 	}
-	set, verdicts := overlay.Evaluate(objects, pools, o.Store.Lanes(overlay.ResourceNames(objects)...), o.Words)
-	out.verdicts = verdicts
-	o.swap(set, &out, pools)
+	out.Set, out.Verdicts = overlay.Evaluate(objects, out.Pools, o.Store.Lanes(overlay.ResourceNames(objects)...), o.Words)
+	swapped, replan := o.state.Swap(out.Evaluation)
+	if old, version := o.PreviewPrices(); swapped && !maps.Equal(old, out.Set.Previews()) {
+		o.previews.Store(&previews{prices: out.Set.Previews(), version: version + 1})
+	}
+	if replan {
+		o.Store.RecordPriceChange()
+		if o.Changed != nil {
+			o.Changed()
+		}
+	}
 	return out, nil
-}
-
-// swap makes a set the one that counts. If it says the same as the last one, that one stays, and so do all results.
-func (o *Overlays) swap(set *overlay.Set, out *outcome, pools []overlay.Pool) {
-	evaluated := map[string]overlay.Pool{}
-	var found strings.Builder
-	for i := range out.objects {
-		fmt.Fprintf(&found, "%s %d %s\n", out.objects[i].UID, out.objects[i].Generation, out.verdicts[i].Reason)
-	}
-	for _, p := range pools {
-		evaluated[p.Name] = p
-		fmt.Fprintf(&found, "%s %v\n", p.Name, p.Labels)
-	}
-	o.evaluated, o.none = evaluated, len(out.objects) == 0
-	if o.loaded && o.found == found.String() {
-		return
-	}
-	first := !o.loaded
-	o.set, o.found, o.loaded, o.results = set, found.String(), true, map[resultKey]*result{}
-	if old, version := o.PreviewPrices(); !maps.Equal(old, set.Previews()) {
-		o.previews.Store(&previews{prices: set.Previews(), version: version + 1})
-	}
-	if first && o.none {
-		return
-	}
-	o.Store.RecordPriceChange()
-	if o.Changed != nil {
-		o.Changed()
-	}
 }
 
 // listOverlays lists the overlays that are not being deleted, by name. There are none while the cluster does not
@@ -283,7 +206,7 @@ func (o *Overlays) listPools(ctx context.Context, also *karpv1.NodePool) (pools 
 		}
 		p := overlay.Pool{Name: pool.Name, Labels: pool.Spec.Template.ObjectMeta.Labels}
 		types, err := o.Types(ctx, pool)
-		switch before, known := o.evaluated[pool.Name]; {
+		switch before, known := o.state.Evaluated(pool.Name); {
 		case err == nil:
 			p.Types = types
 		case known:

@@ -163,7 +163,7 @@ func TestOV_19_FM_P04_AChangeTakesEffectAtOnce(t *testing.T) {
 	t.Parallel()
 	o := priced("o", "large", "0.05")
 	w := newWorld(t, pool("a"), pool("b"), o)
-	if wait := w.turn(); wait != reevaluate {
+	if wait := w.turn(); wait != 6*time.Hour {
 		t.Errorf("the next evaluation is in %s", wait)
 	}
 	if w.price("a", 1) != 0.05 || w.price("a", 0) != 0.1 {
@@ -223,20 +223,20 @@ func TestOV_20_FM_M08_NotBeforeTheFirstEvaluation(t *testing.T) {
 		t.Errorf("price %v, want that of the overlay: the other pool does not matter", got)
 	}
 	first, second := w.turn(), w.turn()
-	if first != firstRetry || second != 2*firstRetry {
+	if first != time.Second || second != 2*time.Second {
 		t.Errorf("retries after %s and %s", first, second)
 	}
 	if c := w.condition("o", karpv1.ConditionReady); c.Status != metav1.ConditionTrue {
 		t.Errorf("condition %+v: a pool that cannot be listed keeps an overlay from being ready", c)
 	}
-	if w.isEvaluated("broken") {
+	if w.state.Covers("broken") {
 		t.Error("a pool without types counts as evaluated")
 	}
 	delete(w.fails, "broken")
 	if got := w.price("broken", 1); got != 0.05 {
 		t.Errorf("price %v once the types can be listed", got)
 	}
-	if wait := w.turn(); wait != reevaluate {
+	if wait := w.turn(); wait != 6*time.Hour {
 		t.Errorf("the next evaluation is in %s", wait)
 	}
 	if got := w.price("new", 1); got != 0.05 { // the cache does not have it yet
@@ -292,7 +292,7 @@ func TestOV_24_FM_C12_WithoutTheKind(t *testing.T) {
 		t.Errorf("the log says %v", w.said)
 	}
 	w.reads = nil
-	if wait := w.turn(); wait != reevaluate {
+	if wait := w.turn(); wait != 6*time.Hour {
 		t.Errorf("the next evaluation is in %s", wait)
 	}
 	if got := w.price("a", 1); got != 0.05 {

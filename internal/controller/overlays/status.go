@@ -19,12 +19,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/overlay"
 )
 
-// Bounds of the back-off after a pool could not be listed.
-const (
-	firstRetry   = time.Second
-	longestRetry = 5 * time.Minute
-)
-
 // Turn evaluates all overlays, writes their conditions, and returns when that is due again.
 func (o *Overlays) Turn(ctx context.Context) (time.Duration, error) {
 	o.mu.Lock()
@@ -33,30 +27,23 @@ func (o *Overlays) Turn(ctx context.Context) (time.Duration, error) {
 	again := o.watched.again
 	o.mu.Unlock()
 	if err != nil {
-		return o.retry(), err
+		return o.state.Next(true), err
 	}
-	for i := range found.objects {
-		if wrote := o.writeStatus(ctx, &found.objects[i], found.verdicts[i]); wrote != nil {
-			err = errors.Join(err, fmt.Errorf("write the status of NodeOverlay %s: %w", found.objects[i].Name, wrote))
+	for i := range found.Objects {
+		if wrote := o.writeStatus(ctx, &found.Objects[i], found.Verdicts[i]); wrote != nil {
+			err = errors.Join(err, fmt.Errorf("write the status of NodeOverlay %s: %w", found.Objects[i].Name, wrote))
 		}
 	}
 	if err != nil {
-		return o.retry(), err
+		return o.state.Next(true), err
 	}
 	if logUnevaluated(ctx, found.failed) {
-		return o.retry(), nil
+		return o.state.Next(true), nil
 	}
-	o.failures = 0
-	if !on {
-		return max(again.Sub(o.Now()), time.Second), nil
+	if next := o.state.Next(false); on {
+		return next, nil
 	}
-	return reevaluate, nil
-}
-
-func (o *Overlays) retry() time.Duration {
-	wait := min(firstRetry<<min(o.failures, 20), longestRetry)
-	o.failures++
-	return wait
+	return max(again.Sub(o.Now()), time.Second), nil
 }
 
 // writeStatus writes the conditions of one overlay if they changed.

@@ -16,14 +16,13 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/api/v1alpha1"
 	"github.com/dovetail-sh/dovetail/internal/controller/loop"
+	"github.com/dovetail-sh/dovetail/internal/overlay"
 )
 
 // Controller is the name of the controller, in logs and metrics.
 const Controller = "nodeoverlay.controller"
 
 const (
-	reevaluate = 6 * time.Hour          // although nothing changed
-	collectFor = 100 * time.Millisecond // how long further changes are awaited, to evaluate them together
 	syncWithin = 5 * time.Second
 	unserved   = time.Minute      // how often to check for the kind
 	forbidden  = 10 * time.Minute // how often to check for the right
@@ -53,7 +52,7 @@ func (o *Overlays) Register(mgr ctrl.Manager) error {
 	}
 	return errors.Join(
 		mgr.Add(manager.RunnableFunc(o.watchOthers)),
-		mgr.Add(&loop.Turns{Name: Controller, Metrics: o.Metrics, Every: time.Minute, Wake: o.woken(), Soon: collectFor, Turn: o.Turn}),
+		mgr.Add(&loop.Turns{Name: Controller, Metrics: o.Metrics, Every: time.Minute, Wake: o.woken(), Soon: overlay.CollectFor, Turn: o.Turn}),
 	)
 }
 

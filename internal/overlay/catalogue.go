@@ -1,4 +1,4 @@
-package overlays
+package overlay
 
 import (
 	"hash/fnv"
