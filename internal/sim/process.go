@@ -24,6 +24,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/interruption"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
+	"github.com/dovetail-sh/dovetail/internal/pool"
 	"github.com/dovetail-sh/dovetail/internal/provision"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/reboot"
@@ -81,7 +82,7 @@ type process struct {
 
 	deviceHandlers map[string]toolscache.ResourceEventHandler
 
-	registered map[string]*registrations // by pool
+	registered pool.Registrations
 
 	risks   observed
 	window  provision.Window // of triggers of a plan
@@ -124,7 +125,7 @@ func (w *World) boot() {
 		w: w, cloud: w.market, number: w.processes, self: w.selfPod(), started: w.now,
 		launched: map[types.UID]lifecycle.LaunchResult{}, launching: map[types.UID]bool{},
 		podEvents: map[string]time.Time{}, due: map[string]time.Time{}, commands: w.newProtocol(), launches: provision.LaunchBackoff{ReservationLabel: awsv1.LabelCapacityReservationID},
-		registered: map[string]*registrations{}, said: map[string]lastEvent{}, logged: map[string]bool{}, passed: look{rev: -1}, planned: look{rev: -1}, window: provision.Window{Idle: batchIdle, Max: batchMax},
+		said: map[string]lastEvent{}, logged: map[string]bool{}, passed: look{rev: -1}, planned: look{rev: -1}, window: provision.Window{Idle: batchIdle, Max: batchMax},
 	}
 	p.store = store.New(store.Options{
 		Words: awsv1.Vocabulary(), Lanes: w.market.lanes, Classes: []schema.GroupKind{{Group: awsv1.Group, Kind: awsv1.Kind}}, ReservationLabel: awsv1.LabelCapacityReservationID,

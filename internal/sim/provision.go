@@ -216,17 +216,5 @@ func (p *process) writeClaim(b execute.Batch, n solve.NewNode, claim *karpv1.Nod
 	return nil, nil
 }
 
-// launches checks that a claim is not launched while the last batch of claims is being written, for as long as one may take
-// (SC-51).
-func (c *checks) launches(claim *karpv1.NodeClaim, batch int, requested time.Time) {
-	const most = 10 * time.Second
-	switch waited := c.w.now.Sub(requested); {
-	case batch > 0 && batch == c.batch && waited < most:
-		c.w.broken("SC-51", "claim %s is launched after %s, while a batch of claims is being written", claim.Name, waited)
-	case waited > most+time.Second:
-		c.w.broken("SC-51", "claim %s is launched %s after that was requested", claim.Name, waited)
-	}
-}
-
 // slowWrites has batches of claims take a while.
 func (m *maker) slowWrites() { m.c.SlowWrites = m.time(2*time.Second, 20*time.Second) }

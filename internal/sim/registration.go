@@ -5,7 +5,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/condition"
@@ -13,46 +12,32 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/pool"
 )
 
-// registrations is what a process knows of the launches of a pool object.
-type registrations struct {
-	uid     types.UID
-	ring    pool.Ring
-	known   bool
-	counted map[types.UID]bool // claims
-}
-
-// recordRegistration counts once how the launch of a claim ended; without a failure its node registered. The condition of its pool and the back-off of launches
-// follow (LC-53, RH-02, RH-03).
+// recordRegistration counts once how the launch of a claim ended; without a failure its node registered. The condition of its
+// pool and the back-off of launches follow (LC-53, RH-02, RH-03).
 func (p *process) recordRegistration(claim *karpv1.NodeClaim, failure *lifecycle.Failure) {
-	name := claim.Labels[karpv1.LabelNodePool]
-	stored := p.w.api.pools[name]
-	if !p.w.config.Health || stored == nil {
-		return
-	}
-	seen := p.registered[name]
-	if seen == nil || seen.uid != stored.UID {
-		seen = &registrations{uid: stored.UID, counted: map[types.UID]bool{}}
-		p.registered[name] = seen
-	}
-	if seen.counted[claim.UID] {
-		return
-	}
-	seen.counted[claim.UID] = true
 	result := pool.Result{Registered: failure == nil}
 	if failure != nil {
 		result.Reason, result.Message = failure.Reason, failure.Message
 	}
-	results := []pool.Result{result}
-	ring, change := pool.DecideHealth(pool.Facts{Pool: stored, Launches: pool.Launches{Ring: seen.ring, Known: seen.known, Results: results}})
+	if !p.w.config.Health {
+		return
+	}
+	name := p.registered.Record(claim, result)
+	stored := p.w.api.pools[name]
+	if stored == nil {
+		return
+	}
+	launches := p.registered.Launches(stored)
+	ring, change := pool.DecideHealth(pool.Facts{Pool: stored, Launches: launches})
 	next := stored.DeepCopy()
 	object := condition.Object{Generation: stored.Generation, Created: stored.CreationTimestamp}
 	next.Status.Conditions = pool.Conditions().Apply(stored.Status.Conditions, object, metav1.NewTime(p.w.now), change)
 	next.Status.Conditions = slices.DeleteFunc(next.Status.Conditions, func(c metav1.Condition) bool { return c.Type == karpv1.ConditionReady })
 	next.Status.Conditions = append(next.Status.Conditions, *condition.Find(stored.Status.Conditions, karpv1.ConditionReady)) // of nothing else a run decides
 	p.write(func() { p.w.api.put(next) })
-	seen.ring, seen.known = ring, true
+	p.registered.Decided(stored, ring, len(launches.Results))
 	p.w.checks.registers(name, next, result)
-	switch p.w.config.Steps.RegistrationOf(next.Status.Conditions, results) {
+	switch p.w.config.Steps.RegistrationOf(next.Status.Conditions, launches.Results) {
 	case pool.RegistrationHealthy:
 		p.launches.RecordHealthy(name)
 	case pool.RegistrationFailing:
