@@ -204,7 +204,7 @@ func (c *core) lifeCycle() []registrant {
 		life.Nominate = (&claims.Nominator{Client: c.writer, Pods: c.store.Nominees, Metrics: c.metrics, Now: c.clock.apiServerTime}).Nominate
 	}
 	reboots := c.reboots(queue)
-	life.Terminate = (&nodes.ClaimTermination{Client: cl, Provider: c.meteredCloud("nodeclaim.lifecycle"), Launched: life.Launched, Events: c.events, Metrics: c.metrics, Drains: drains, Now: c.clock.apiServerTime}).Terminate
+	life.Terminate = (&nodes.ClaimTermination{Client: cl, Provider: c.meteredCloud("nodeclaim.lifecycle"), Launching: life.Launching, Launched: life.Launched, Events: c.events, Metrics: c.metrics, Drains: drains, Now: c.clock.apiServerTime}).Terminate
 	return []registrant{
 		life, queue,
 		&nodes.NodeTermination{Client: cl, Provider: c.meteredCloud("node.termination"), Queue: queue, Events: c.events, Metrics: c.metrics, Classes: k, Workers: many, Drains: drains, Now: c.clock.apiServerTime},

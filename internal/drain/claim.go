@@ -7,19 +7,30 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/event"
 )
 
 // ClaimFacts are the inputs of a decision about one claim.
 type ClaimFacts struct {
-	Claim    *karpv1.NodeClaim // being deleted
-	Launched bool              // there is an instance to end, or there was
-	Nodes    []*corev1.Node    // with the provider id of the claim
-	Instance State
-	Refusal  Refusal   // of the cloud; only if the instance stays
-	Said     time.Time // when a condition was last written; zero: not that we know
-	Accepted time.Time // when the cloud last accepted to end the instance, or said that it is gone; zero: not that we know
-	Now      time.Time
+	Claim     *karpv1.NodeClaim // being deleted
+	Launching bool              // a request to launch its instance is under way
+	Launched  bool              // there is an instance to end, or there was: InstanceOf has an id
+	Nodes     []*corev1.Node    // with the provider id of the claim
+	Instance  State
+	Refusal   Refusal   // of the cloud; only if the instance stays
+	Said      time.Time // when a condition was last written; zero: not that we know
+	Accepted  time.Time // when the cloud last accepted to end the instance, or said that it is gone; zero: not that we know
+	Now       time.Time
+}
+
+// InstanceOf is the instance to end with a claim: that of its status, or one that was launched and is not written there yet
+// (FM A06). It is empty if nothing was launched.
+func InstanceOf(claim *karpv1.NodeClaim, launched cloud.ID) cloud.ID {
+	if id := claim.Status.ProviderID; id != "" {
+		return cloud.ID(id)
+	}
+	return launched
 }
 
 // ClaimStep is what to do, in the order of the fields. Doing it again changes nothing.
@@ -40,6 +51,10 @@ type ClaimStep struct {
 // NextClaim decides about a claim that is being deleted (LC-20 to LC-23).
 func NextClaim(f ClaimFacts) ClaimStep {
 	var step ClaimStep
+	if f.Launching { // the instance that comes has to be terminated with the claim
+		step.After = recheckLaunch
+		return step
+	}
 	step.setDeadline(f.Claim)
 	if isTrue(f.Claim, karpv1.ConditionRegistered) && len(f.Nodes) > 0 {
 		for _, n := range f.Nodes {

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/drain"
 )
 
@@ -27,6 +28,7 @@ func TestNextClaim(t *testing.T) {
 		want  drain.ClaimStep
 	}{
 		"LC-15.5 L14 never launched":                              {facts: drain.ClaimFacts{Claim: claim(unregistered)}, want: drain.ClaimStep{Release: true}},
+		"FM A06 its instance is being launched":                   {facts: drain.ClaimFacts{Claim: claim(unregistered, period("1h")), Launching: true}, want: drain.ClaimStep{After: time.Second}},
 		"LC-15.6 launched, not registered: no drain":              {facts: drain.ClaimFacts{Claim: claim(unregistered), Launched: true, Nodes: []*corev1.Node{alive}}, want: drain.ClaimStep{Terminate: true}},
 		"LC-21 registered: nodes are deleted":                     {facts: drain.ClaimFacts{Claim: claim(), Launched: true, Nodes: []*corev1.Node{gone, alive}}, want: drain.ClaimStep{DeleteNodes: []*corev1.Node{alive}, After: 5 * time.Second}},
 		"LC-21 and waited for":                                    {facts: drain.ClaimFacts{Claim: claim(), Launched: true, Nodes: []*corev1.Node{gone}}, want: drain.ClaimStep{After: 5 * time.Second}},
@@ -54,6 +56,27 @@ func TestNextClaim(t *testing.T) {
 			}
 			if told := len(got.Events) == 1; told != (tc.want.Stamp != "") {
 				t.Errorf("events %+v, want one exactly when a deadline is written", got.Events)
+			}
+		})
+	}
+}
+
+// FM A06: which instance is ended with a claim.
+func TestFM_A06_InstanceOfAClaim(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		status         string
+		launched, want cloud.ID
+	}{
+		"nothing was launched":           {},
+		"the status says it":             {status: "i-1", want: "i-1"},
+		"the status does not say it yet": {launched: "i-1", want: "i-1"},
+		"the status wins":                {status: "i-1", launched: "i-2", want: "i-1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := drain.InstanceOf(&karpv1.NodeClaim{Status: karpv1.NodeClaimStatus{ProviderID: tc.status}}, tc.launched); got != tc.want {
+				t.Errorf("%q is ended, want %q", got, tc.want)
 			}
 		})
 	}

@@ -37,6 +37,7 @@ const (
 	recheckPods        = time.Second
 	recheckVolume      = time.Second
 	recheckCloud       = 5 * time.Second
+	recheckLaunch      = time.Second // the launch of an instance that is under way
 	recheckFirst       = time.Second // of an instance whose termination was just requested: many terminate at once
 )
 

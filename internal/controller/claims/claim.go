@@ -113,7 +113,7 @@ func (r *Claims) unnominated(ctx context.Context, e event.UpdateEvent, queue wor
 }
 
 // Launched returns the instance that was launched for a claim in the last hour, even if its status does not
-// show it yet. The termination of a claim without a provider id has to check it (FM A06).
+// show it yet (drain.InstanceOf).
 func (r *Claims) Launched(uid types.UID) (cloud.Instance, bool) {
 	outcome := r.launches.cachedOutcome(uid, r.Now())
 	if outcome == nil || outcome.Err != nil {
@@ -121,6 +121,9 @@ func (r *Claims) Launched(uid types.UID) (cloud.Instance, bool) {
 	}
 	return outcome.Instance, true
 }
+
+// Launching reports whether a request to launch the instance of a claim is under way.
+func (r *Claims) Launching(uid types.UID) bool { return r.launches.isLaunching(uid) }
 
 // Reconcile brings one claim forward.
 func (r *Claims) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -142,9 +145,6 @@ func (r *Claims) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 		return ctrl.Result{}, nil
 	}
 	if stored.DeletionTimestamp != nil {
-		if r.launches.isLaunching(stored.UID) {
-			return loop.RequeueAfter(loop.Soon), nil // the instance in flight has to be terminated with the claim
-		}
 		return r.Terminate(ctx, stored)
 	}
 	after, err := r.advance(ctx, stored, claim)

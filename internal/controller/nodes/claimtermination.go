@@ -33,13 +33,14 @@ import (
 type ClaimTermination struct {
 	Client   client.Client
 	Provider instanceTerminator
-	// Launched knows launches whose result is not written yet, so that their instances do not leak
-	// (FM A06); nil: there are none.
-	Launched func(types.UID) (cloud.Instance, bool)
-	Events   write.Announcer
-	Metrics  *metric.Set
-	Drains   *Drains // may be nil
-	Now      func() time.Time
+	// Launching and Launched know launches under way and launches whose result is not written yet (FM A06); nil: there are
+	// none.
+	Launching func(types.UID) bool
+	Launched  func(types.UID) (cloud.Instance, bool)
+	Events    write.Announcer
+	Metrics   *metric.Set
+	Drains    *Drains // may be nil
+	Now       func() time.Time
 
 	calls callLog
 }
@@ -61,12 +62,16 @@ func (r *ClaimTermination) Terminate(ctx context.Context, claim *karpv1.NodeClai
 }
 
 func (r *ClaimTermination) terminateClaim(ctx context.Context, claim *karpv1.NodeClaim) (time.Duration, error) {
-	id := r.providerIDOf(claim)
+	var launched cloud.Instance
+	if r.Launched != nil {
+		launched, _ = r.Launched(claim.UID)
+	}
+	id := drain.InstanceOf(claim, launched.ID)
 	nodes, err := lookup.NodesOf(ctx, r.Client, string(id))
 	if err != nil {
 		return 0, err
 	}
-	facts := drain.ClaimFacts{Claim: claim, Launched: id != "", Nodes: nodes, Now: r.Now()}
+	facts := drain.ClaimFacts{Claim: claim, Launching: r.Launching != nil && r.Launching(claim.UID), Launched: id != "", Nodes: nodes, Now: r.Now()}
 	return r.calls.update(claim.UID, facts.Now, func(calls *drain.Calls) (time.Duration, error) {
 		return drain.AdvanceClaim(ctx, facts, calls, claimShell{instance{r.Provider, id}, r})
 	})
@@ -77,16 +82,6 @@ type claimShell struct {
 	instance
 
 	r *ClaimTermination
-}
-
-// providerIDOf is the id of what was launched for a claim; empty if nothing was.
-func (r *ClaimTermination) providerIDOf(claim *karpv1.NodeClaim) cloud.ID {
-	if claim.Status.ProviderID == "" && r.Launched != nil {
-		if launched, ok := r.Launched(claim.UID); ok {
-			return launched.ID
-		}
-	}
-	return cloud.ID(claim.Status.ProviderID)
 }
 
 // Perform writes a step.
