@@ -70,12 +70,23 @@ func (c *Command) Cause() string {
 	return text
 }
 
-// UnhealthyCondition is the condition that a node is repaired for.
+// UnhealthyCondition is the condition that nodes are repaired for; empty: the command is no repair.
 func (c *Command) UnhealthyCondition() string {
-	if c.Repair == nil {
+	switch {
+	case c.Reason != karpv1.ReasonUnhealthy:
+		return ""
+	case c.Repair == nil:
 		return c.Because
 	}
 	return c.Repair.Condition
+}
+
+// FirstBecause is why nodes are removed before their replacements come; empty: they are not.
+func (c *Command) FirstBecause() string {
+	if c.Decision != TerminateFirst {
+		return ""
+	}
+	return c.Because
 }
 
 // podFatesText says what becomes of the pods of a node.

@@ -99,3 +99,33 @@ func TestTrust_B07_EndingPodsAreNotUsage(t *testing.T) {
 		t.Errorf("it is said that %+v, want 50 %%", text)
 	}
 }
+
+// What metrics say of a command: which condition a repair is for, and why nodes are removed first.
+func TestWhatMetricsSayOfCommands(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		command          disrupt.Command
+		unhealthy, first string
+	}{
+		"drift": {command: disrupt.Command{Reason: karpv1.ReasonDrifted, Decision: disrupt.Replace, Because: "x"}},
+		"drift that removes first": {
+			command: disrupt.Command{Reason: karpv1.ReasonDrifted, Decision: disrupt.TerminateFirst, Because: disrupt.StaticAtLimit}, first: disrupt.StaticAtLimit,
+		},
+		"repair, recovered after a restart": {
+			command: disrupt.Command{Reason: karpv1.ReasonUnhealthy, Decision: disrupt.Replace, Because: "KernelReady"}, unhealthy: "KernelReady",
+		},
+		"repair that removes first": {
+			command: disrupt.Command{
+				Reason: karpv1.ReasonUnhealthy, Decision: disrupt.TerminateFirst, Because: disrupt.NoReservedCapacity, Repair: &disrupt.Diagnosis{Condition: "KernelReady"},
+			},
+			unhealthy: "KernelReady", first: disrupt.NoReservedCapacity,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if unhealthy, first := tc.command.UnhealthyCondition(), tc.command.FirstBecause(); unhealthy != tc.unhealthy || first != tc.first {
+				t.Errorf("repaired for %q, removed first because of %q; want %q and %q", unhealthy, first, tc.unhealthy, tc.first)
+			}
+		})
+	}
+}

@@ -55,8 +55,8 @@ func (x deleter) delete(ctx context.Context, r *disrupt.Running, n disrupt.Candi
 	case err != nil:
 		return err
 	}
-	if r.Reason == karpv1.ReasonUnhealthy {
-		write.CountUnhealthy(x.metrics, claim, r.UnhealthyCondition(), lifecycle.BoundedMode(claim, command.DrainBound(r, claim)))
+	if repaired := r.UnhealthyCondition(); repaired != "" {
+		write.CountUnhealthy(x.metrics, claim, repaired, lifecycle.BoundedMode(claim, command.DrainBound(r, claim)))
 	}
 	return nil
 }

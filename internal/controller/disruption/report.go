@@ -112,8 +112,8 @@ func (r *reporter) countDecision(c disrupt.Command) {
 	// any order: each pool is counted by itself
 	for pool := range poolsOf(c) {
 		r.metrics.DisruptionDecisionsByPool.WithLabelValues(pool, c.Decision, why, c.Type).Inc()
-		if c.Decision == disrupt.TerminateFirst {
-			r.metrics.DisruptionTerminateFirst.WithLabelValues(pool, why, c.Because).Inc()
+		if first := c.FirstBecause(); first != "" {
+			r.metrics.DisruptionTerminateFirst.WithLabelValues(pool, why, first).Inc()
 		}
 	}
 }
