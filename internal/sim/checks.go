@@ -57,13 +57,14 @@ type checks struct {
 	holds          map[string][]time.Time        // when commands of this process held a node lately
 	commands       commandChecks
 
-	batch    int // of claims, that is being written and was begun last; 0: none
-	refilled int // how often room for buffers was launched since the cluster came to rest
+	denials  map[string]time.Time // when a claim of a pool was last denied
+	batch    int                  // of claims, that is being written and was begun last; 0: none
+	refilled int                  // how often room for buffers was launched since the cluster came to rest
 }
 
 func newChecks(w *World) checks {
 	return checks{
-		w: w, commands: newCommandChecks(), noticed: map[string]bool{}, rebootCalls: map[string]rebootCalls{}, unhealthySince: map[string]time.Time{}, marked: map[string]time.Time{}, size: map[string]time.Time{}, holds: map[string][]time.Time{}, slots: map[string][]string{}, notRegistered: map[string]failedRegistration{}, lost: map[string]time.Time{},
+		w: w, commands: newCommandChecks(), noticed: map[string]bool{}, rebootCalls: map[string]rebootCalls{}, unhealthySince: map[string]time.Time{}, marked: map[string]time.Time{}, size: map[string]time.Time{}, holds: map[string][]time.Time{}, slots: map[string][]string{}, notRegistered: map[string]failedRegistration{}, lost: map[string]time.Time{}, denials: map[string]time.Time{},
 		launchedFor: map[types.UID]string{}, served: map[types.UID][]purchase{}, tainted: map[string]time.Time{}, waiting: map[string]time.Time{}, failed: map[string]bool{}, idle: map[string]time.Time{},
 	}
 }
@@ -133,6 +134,7 @@ func (c *checks) decided(p *process, d disrupt.Decision) {
 	}
 	for i := range d.Commands {
 		cmd := &d.Commands[i]
+		c.decidesPriced(p, cmd)
 		for _, n := range cmd.Remove {
 			if going[n.Node] {
 				c.w.broken("queue", "node %s is being removed already", n.Node)

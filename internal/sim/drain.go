@@ -49,8 +49,9 @@ func (p *process) endClaim(claim *karpv1.NodeClaim) {
 	list := p.w.api.nodesOf(claim)
 	calls := p.claimCalls.Of(claim.UID)
 	released := false
-	shell := &claimEnd{machine: machine{p, claim.Status.ProviderID}, name: claim.Name, released: &released}
-	facts := drain.ClaimFacts{Claim: read, Launched: claim.Status.ProviderID != "", Nodes: list, Now: p.w.now}
+	id := p.w.config.Steps.InstanceOf(claim, p.launchedFor(claim.UID))
+	shell := &claimEnd{machine: machine{p, string(id)}, name: claim.Name, released: &released}
+	facts := drain.ClaimFacts{Claim: read, Launching: p.launching[claim.UID], Launched: id != "", Nodes: list, Now: p.w.now}
 	after, err := p.w.config.Steps.AdvanceClaim(context.Background(), facts, &calls, shell)
 	p.claimCalls.Record(claim.UID, calls, p.w.now)
 	if released {
@@ -65,6 +66,14 @@ func (p *process) endClaim(claim *karpv1.NodeClaim) {
 	if after > 0 {
 		p.lookAt(claim.Name, after)
 	}
+}
+
+// launchedFor is the instance that this process has launched for a claim, as far as it still knows; empty: none.
+func (p *process) launchedFor(claim types.UID) cloud.ID {
+	if outcome := p.launched[claim].Outcome(p.w.now); outcome != nil && outcome.Err == nil {
+		return outcome.Instance.ID
+	}
+	return ""
 }
 
 // claimEnd performs the termination of a claim. It is a drain.ClaimShell.
@@ -103,7 +112,7 @@ func (e *claimEnd) Perform(_ context.Context, f *drain.ClaimFacts, step drain.Cl
 func (e *claimEnd) Release(context.Context, drain.ClaimFacts) error {
 	e.p.w.logf("controller: claim %s is gone", e.name)
 	*e.released = true
-	e.p.w.checks.releases("claim "+e.name, e.id)
+	e.p.w.checks.releases("claim "+e.name, string(drain.InstanceOf(e.p.w.api.claims[e.name], e.p.launchedFor(e.p.w.api.claims[e.name].UID))))
 	e.p.write(func() { e.p.w.api.drop(e.p.w.api.claims[e.name]) })
 	return nil
 }

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -29,6 +28,7 @@ func (p *process) runDisruptionPass() {
 		view.DisruptionView = p.store.Disruption(p.types())
 	}
 	p.perform(p.commands.CleanUp(view.Nodes, left))
+	view.Unpriced, _, _ = p.prices.Advance(p.priced(), p.w.now)
 	hidden := p.commands.MarkBackoffs(&view, p.w.now)
 	view.Policy, view.Tuning, view.Methods, view.Repairs = p.w.config.Policy, p.w.config.Tuning, p.w.config.Methods, p.w.repairs
 	view.Outcomes = p.moveOutcomes.Observe(&view)
@@ -41,6 +41,9 @@ func (p *process) runDisruptionPass() {
 	p.w.checks.decided(p, decision)
 	p.startCommands(view, decision.Commands)
 }
+
+// priced reports whether this process has read prices; in some runs that takes a while.
+func (p *process) priced() bool { return p.w.now.Sub(p.started) >= p.w.config.PricesAfter }
 
 func (w *World) decide(view disrupt.View) disrupt.Decision {
 	if w.config.Decide != nil {
@@ -186,28 +189,19 @@ func (p *process) orderReplacements(c *disrupt.Command, decided, fresh disrupt.V
 		}
 		return execute.FromTemplate(p.w.effectivePool(of), fresh.Cluster.Words, fresh.Cluster.Resources, nil)
 	})
-	var created []command.Replacement
-	outdated := false
+	orders := command.Orders{Err: err}
 	if err == nil && len(list) > 0 {
-		var made []*karpv1.NodeClaim
-		made, outdated = p.orderAll(list, fresh.Cluster.Resources, decided.Cluster.Version, c)
-		for i, claim := range made {
-			if claim == nil {
-				err = errors.New("its replacement could not be created")
-				continue
-			}
-			created = append(created, command.Replacement{Name: claim.Name, UID: claim.UID, Pods: list[i].Pods})
-		}
+		orders = p.orderAll(list, fresh.Cluster.Resources, decided.Cluster.Version, c)
 	}
-	if err != nil {
+	if orders.Err != nil {
 		p.w.checks.commands.recordFailure(c.Reason, p.w.now, c.Remove...)
 	}
-	p.perform(p.commands.Ordered(*c, created, err, outdated, p.w.now))
-	if err == nil && len(created) == 0 {
+	p.perform(p.commands.Ordered(*c, orders, p.w.now))
+	if orders.Err == nil && len(orders.Created) == 0 {
 		p.advanceCommand(c.Token())
 	}
 	p.wakeQueue(command.AfterWrite)
-	return err == nil
+	return orders.Err == nil
 }
 
 // started counts a command that will be carried out.

@@ -56,6 +56,14 @@ func (c *checks) checkLaunch(p *process, claim *karpv1.NodeClaim, n solve.NewNod
 	}
 }
 
+// launchEnds checks that the claim of an instance that is launched is still there: it was not released while that was under
+// way (FM-A06).
+func (c *checks) launchEnds(claim *karpv1.NodeClaim) {
+	if now := c.w.api.claims[claim.Name]; now == nil || now.UID != claim.UID {
+		c.w.broken("FM-A06", "claim %s was released while its instance was being launched", claim.Name)
+	}
+}
+
 // launches checks that a claim is not launched while the last batch of claims is being written, for as long as one may take
 // (SC-51).
 func (c *checks) launches(claim *karpv1.NodeClaim, batch int, requested time.Time) {

@@ -104,7 +104,7 @@ func (b resumesAgain) Resume(nodes []cluster.ManagedNode, l command.Leftovers) [
 		for _, name := range e.Command.ReplacementClaims {
 			created = append(created, command.Replacement{Name: name})
 		}
-		b.Ordered(e.Command.Command, created, nil, false, time.Time{})
+		b.Ordered(e.Command.Command, command.Orders{Created: created}, time.Time{})
 		out = append(out, effect)
 	}
 	return out
@@ -147,6 +147,23 @@ func (b rebootsForever) MarkBackoffs(view *disrupt.View, now time.Time) bool {
 		view.Nodes[i].Reboots = 0
 	}
 	return b.Shipped.MarkBackoffs(view, now)
+}
+
+// ignoresDenials does not back off pools whose claims are denied when commands order them.
+type ignoresDenials struct{ sim.Shipped }
+
+func (b ignoresDenials) Ordered(c disrupt.Command, o command.Orders, now time.Time) []command.Effect {
+	o.Denied = nil
+	return b.Shipped.Ordered(c, o, now)
+}
+
+// ignoresPrices decides before prices are read.
+type ignoresPrices struct{ sim.Shipped }
+
+func (b ignoresPrices) MarkBackoffs(view *disrupt.View, now time.Time) bool {
+	hidden := b.Shipped.MarkBackoffs(view, now)
+	view.Unpriced = false
+	return hidden
 }
 
 // disruptsLeader does not know on which node it runs itself.
@@ -200,6 +217,8 @@ var commandBugs = map[string]struct {
 	"a lost replacement is ignored":         {func(s sim.Shipped) sim.Protocol { return ignoresLosses{s} }, 18, "queue"},
 	"a reboot is requested in each pass":    {func(s sim.Shipped) sim.Protocol { return rebootsAgain{s} }, 12, "back-off"},
 	"the leader's own node is disrupted":    {func(s sim.Shipped) sim.Protocol { return disruptsLeader{s} }, 101, "FM-C17"},
+	"prices are not waited for":             {func(s sim.Shipped) sim.Protocol { return ignoresPrices{s} }, 76, "FM-P05"},
+	"denied replacements are forgotten":     {func(s sim.Shipped) sim.Protocol { return ignoresDenials{s} }, 772, "FM-A14"},
 	"a lost standby is not noticed":         {func(s sim.Shipped) sim.Protocol { return missesStandby{s} }, 20, "FM-C17"},
 	"reboots are not counted":               {func(s sim.Shipped) sim.Protocol { return rebootsForever{s} }, 19, "V15-30"},
 }

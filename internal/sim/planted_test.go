@@ -117,6 +117,15 @@ func plantedBugs() []plantedBug {
 				return drain.AdvanceClaim(ctx, f, calls, goneClaim{shell})
 			}
 		}},
+		{name: "a claim is released while its instance is being launched", seed: 58, rules: []string{"FM-A06"}, plant: func(s *sim.Steps) {
+			s.AdvanceClaim = func(ctx context.Context, f drain.ClaimFacts, calls *drain.Calls, shell drain.ClaimShell) (time.Duration, error) {
+				f.Launching = false
+				return drain.AdvanceClaim(ctx, f, calls, shell)
+			}
+		}},
+		{name: "an instance that the status does not show is forgotten", seed: 58, rules: []string{"G3"}, plant: func(s *sim.Steps) {
+			s.InstanceOf = func(claim *karpv1.NodeClaim, _ cloud.ID) cloud.ID { return cloud.ID(claim.Status.ProviderID) }
+		}},
 		{name: "interruptions are ignored", seed: 1, rules: []string{"interruption"}, plant: func(s *sim.Steps) {
 			s.Interrupt = func(*interruption.State, interruption.Notice, *karpv1.NodeClaim, string, time.Time) []interruption.Effect {
 				return nil

@@ -71,6 +71,7 @@ type process struct {
 	worksAt      time.Time         // when the queue of commands is worked on; zero: it is not
 	starting     bool              // a start is not complete
 	cooldown     command.Cooldown
+	prices       disrupt.PriceWait
 	searchCache  disrupt.SearchCache
 	launches     provision.LaunchBackoff
 	state        provision.State
@@ -149,7 +150,7 @@ func (w *World) boot() {
 			p.requestPlan(provision.Retrigger)
 		}
 	})
-	p.every(2*time.Minute, p.collect)
+	p.after(lifecycle.CollectInterval, p.collect)
 	p.every(5*time.Second, p.interruptions)
 	if len(w.config.Reserved) > 0 {
 		p.every(reservationsEvery, p.leaveReservations)

@@ -18,7 +18,7 @@ type Protocol interface {
 	Begin(c disrupt.Command, poolBackedOff func(pool string) bool, now time.Time) []command.Effect
 	Held(c disrupt.Command, lost map[string]bool, now time.Time) (disrupt.Command, []command.Effect)
 	Validate(held []disrupt.Command, l command.SecondLook) ([]disrupt.Command, []command.Effect)
-	Ordered(c disrupt.Command, created []command.Replacement, err error, outdated bool, now time.Time) []command.Effect
+	Ordered(c disrupt.Command, o command.Orders, now time.Time) []command.Effect
 	BeginObserve(token string, now time.Time) (disrupt.Running, bool)
 	Observe(token string, seen map[string]disrupt.ClaimStatus, now time.Time) []command.Effect
 	Deleted(token string, failed map[string]bool, now time.Time) []command.Effect

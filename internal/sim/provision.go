@@ -16,6 +16,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/check"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/disrupt/command"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/provision"
 	"github.com/dovetail-sh/dovetail/internal/resources"
@@ -145,15 +146,22 @@ func (p *process) poolsByName() map[string]*karpv1.NodePool {
 	return out
 }
 
-// orderAll creates the claims of the replacements of a command. Those that are not created are nil; outdated says that
-// others were faster than some of them.
-func (p *process) orderAll(list []solve.NewNode, lanes resources.Table, version uint64, replacing *disrupt.Command) (out []*karpv1.NodeClaim, outdated bool) {
+// orderAll creates the claims of the replacements of a command.
+func (p *process) orderAll(list []solve.NewNode, lanes resources.Table, version uint64, replacing *disrupt.Command) (out command.Orders) {
+	var failed []error
 	for _, c := range p.createClaims(execute.Batch{
 		Nodes: list, Pools: p.poolsByName(), Lanes: lanes, Version: version, Reason: strings.ToLower(string(replacing.Reason)), Command: replacing.Token(), Marks: replacing.Marks(),
 	}) {
-		out, outdated = append(out, c.Claim), outdated || errors.Is(c.Err, execute.ErrOutdated)
+		if failed = append(failed, c.Err); c.Denied() {
+			out.Denied = append(out.Denied, c.Node.Pool)
+		}
+		if c.Claim != nil {
+			out.Created = append(out.Created, command.Replacement{Name: c.Claim.Name, UID: c.Claim.UID, Pods: c.Node.Pods})
+		}
 	}
-	return out, outdated
+	out.Err = errors.Join(failed...)
+	out.Outdated = errors.Is(out.Err, execute.ErrOutdated)
+	return out
 }
 
 // createClaims writes the claims of planned nodes, one after another.
@@ -197,6 +205,9 @@ func (p *process) writeBatch() func() {
 func (p *process) writeClaim(b execute.Batch, n solve.NewNode, claim *karpv1.NodeClaim) (there *karpv1.NodeClaim, err error) {
 	if there := p.w.api.claims[claim.Name]; there != nil {
 		return there, errors.New("the name is taken")
+	}
+	if err := p.w.admit(p, n.Pool); err != nil {
+		return nil, err
 	}
 	claim.UID, claim.CreationTimestamp = p.w.api.uid("claim"), metav1.NewTime(p.w.now)
 	switch {

@@ -43,6 +43,8 @@ func (p *process) perform(effects []command.Effect) {
 		case command.Resumed:
 			p.w.checks.resumed(&e.Command)
 			p.markResumed(&e.Command)
+		case command.LaunchDenied:
+			p.launches.RecordDenied(e.Pool, p.w.now)
 		case command.Nominate:
 			for _, name := range e.Claims {
 				p.store.Nominate(name, p.w.now.Add(nomination()))

@@ -224,10 +224,7 @@ func (p *process) launchAfter(claim *karpv1.NodeClaim, batch int, requested time
 	p.w.checks.launches(claim, batch, requested)
 	p.after(p.w.between(500*time.Millisecond, 3*time.Second), func() {
 		delete(p.launching, claim.UID)
-		now := p.w.api.claims[claim.Name]
-		if now == nil || now.DeletionTimestamp != nil {
-			return
-		}
+		p.w.checks.launchEnds(claim)
 		var outcome lifecycle.Outcome
 		p.write(func() { outcome.Instance, outcome.Err = p.cloud.Launch(context.Background(), claim) })
 		p.w.config.Steps.RecordLaunch(&p.launches, claim, outcome.Instance, outcome.Err, p.w.now)
@@ -260,6 +257,8 @@ func (p *process) podEvent(pod *corev1.Pod) {
 
 // collect deletes claims whose instance is gone, and terminates instances that no claim has.
 func (p *process) collect() {
+	next := lifecycle.CollectInterval
+	defer func() { p.after(next, p.collect) }()
 	if !p.synced {
 		return
 	}
@@ -271,15 +270,18 @@ func (p *process) collect() {
 	if err != nil {
 		return // the next round knows more
 	}
-	missing, _ := lifecycle.Missing(all, list, func(id string) []*corev1.Node {
+	missing, later := lifecycle.Missing(all, list, func(id string) []*corev1.Node {
 		return p.w.api.nodesOf(&karpv1.NodeClaim{Status: karpv1.NodeClaimStatus{ProviderID: id}})
 	}, p.w.now)
+	unsure := false
 	for _, claim := range missing {
-		if gone, _ := lifecycle.InstanceGone(p.cloud.Find(context.Background(), cloud.ID(claim.Status.ProviderID))); gone {
+		gone, unknown := lifecycle.InstanceGone(p.cloud.Find(context.Background(), cloud.ID(claim.Status.ProviderID)))
+		if unsure = unsure || unknown; gone {
 			p.w.logf("controller: the instance of claim %s is gone", claim.Name)
 			p.write(func() { p.w.api.delete(claim, p.w.now) })
 		}
 	}
+	next = lifecycle.NextCollection(later, unsure)
 	for _, i := range lifecycle.Orphans(p.orphanFacts(list)) {
 		p.w.logf("controller: no claim has instance %s", i.ID)
 		p.write(func() { _ = p.cloud.Terminate(context.Background(), i.ID) }) // one that fails is listed again

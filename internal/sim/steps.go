@@ -37,6 +37,7 @@ type Steps struct {
 	LaunchWait      func(b *provision.Batches, batch int, waited time.Duration) time.Duration
 	RecordLaunch    func(*provision.LaunchBackoff, *karpv1.NodeClaim, cloud.Instance, error, time.Time)
 	AdvanceNode     func(context.Context, drain.Facts, *drain.Calls, drain.NodeShell) (time.Duration, error)
+	InstanceOf      func(claim *karpv1.NodeClaim, launched cloud.ID) cloud.ID
 	AdvanceClaim    func(context.Context, drain.ClaimFacts, *drain.Calls, drain.ClaimShell) (time.Duration, error)
 	Interrupt       func(*interruption.State, interruption.Notice, *karpv1.NodeClaim, string, time.Time) []interruption.Effect
 	BlockEnding     func(lifecycle.Blocks, *karpv1.NodeClaim, time.Time) (end time.Time, ending bool)
@@ -82,6 +83,9 @@ func (s Steps) complete() Steps {
 	}
 	if s.AdvanceNode == nil {
 		s.AdvanceNode = drain.AdvanceNode
+	}
+	if s.InstanceOf == nil {
+		s.InstanceOf = drain.InstanceOf
 	}
 	if s.AdvanceClaim == nil {
 		s.AdvanceClaim = drain.AdvanceClaim

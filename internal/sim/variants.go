@@ -72,6 +72,9 @@ func enrichLater(m *maker) {
 		{0xb51f, 0.05, m.brokenPools},
 		{0xc016, 0.06, m.controllers},
 		{0xc025, 0.05, m.slowWrites},
+		{0xc028, 0.05, m.denials},
+		{0xc02e, 0.05, m.deletesLaunching},
+		{0xc031, 0.05, m.latePrices},
 	} {
 		m.Rand = rand.New(rand.NewPCG(m.c.Seed, f.stream))
 		if m.chance(f.share) {

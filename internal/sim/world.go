@@ -51,6 +51,7 @@ type Config struct {
 	Attachable  int32                // volumes of a machine at most
 	Lag         [kinds]time.Duration // of the watch of each kind
 	SlowWrites  time.Duration        // of a batch of claims at most
+	PricesAfter time.Duration        // after the start of a process they are read
 	Boot        time.Duration        // of a machine at most
 	PodStart    time.Duration        // of a pod at most
 	Packs       bool                 // the scheduler prefers full nodes, which it does only if told to
@@ -129,6 +130,7 @@ type World struct {
 	repairs    *disrupt.RepairSet
 	ailments   *lifecycle.Ailments
 	stores     bool                 // some pods have volumes
+	denied     map[string]time.Time // pools whose claims admission denies, until when
 	sticking   map[string]time.Time // volumes that do not come off, until when
 	read       map[string]reading   // claims, as decisions read them
 	readPools  map[*karpv1.NodePool]*karpv1.NodePool
@@ -149,7 +151,7 @@ func newWorld(c Config) *World {
 	w := &World{
 		config: c, rnd: rand.New(rand.NewPCG(c.Seed, 0x51b)), users: rand.New(rand.NewPCG(c.Seed, 0x05e7)), start: time.Date(2026, 11, 2, 6, 0, 0, 0, time.UTC),
 		apps: map[string]*deployment{}, overlays: map[string]v1alpha1.NodeOverlay{}, pending: map[string]bool{}, stats: Stats{Commands: map[karpv1.DisruptionReason]int{}},
-		sticking: map[string]time.Time{}, read: map[string]reading{}, readPools: map[*karpv1.NodePool]*karpv1.NodePool{},
+		denied: map[string]time.Time{}, sticking: map[string]time.Time{}, read: map[string]reading{}, readPools: map[*karpv1.NodePool]*karpv1.NodePool{},
 		stores: slices.ContainsFunc(c.Apps, func(a App) bool { return a.Volumes > 0 }),
 	}
 	w.now, w.lastCost = w.start, w.start
@@ -217,6 +219,7 @@ func (w *World) endFaults() {
 	clear(w.market.gone)
 	w.market.failing, w.market.mute, w.market.small = time.Time{}, time.Time{}, time.Time{}
 	clear(w.sticking)
+	clear(w.denied)
 	for _, name := range w.api.nodeNames() {
 		w.makeHealthy(name)
 	}

@@ -141,7 +141,7 @@ func (d *Disruption) prepare() {
 			objects: written, queue: newCommandQueue(d.Seed),
 			holder:   holder{objects: written, store: d.Store, metrics: d.Metrics, now: d.Now},
 			deleter:  deleter{objects: written, store: d.Store, events: d.Events, metrics: d.Metrics, now: d.Now},
-			reporter: d.reporter, store: d.Store, events: d.Events, metrics: d.Metrics, pulse: d.Ends, wake: d.wake, nomination: d.Nomination, now: d.Now,
+			reporter: d.reporter, store: d.Store, events: d.Events, metrics: d.Metrics, backoff: d.LaunchBackoff, pulse: d.Ends, wake: d.wake, nomination: d.Nomination, now: d.Now,
 		}
 		d.starter = &starter{
 			objects: written, worker: d.worker, store: d.Store, claims: d.Claims, backoff: d.LaunchBackoff, policy: d.Policy, costManaged: d.CostManaged,

@@ -38,6 +38,10 @@ func (w *worker) perform(ctx context.Context, effects []command.Effect, claims m
 			w.queue.recordBackoff(e.Reason, w.now(), e.Nodes)
 		case command.Commit:
 			w.commit(e)
+		case command.LaunchDenied:
+			if w.backoff != nil {
+				w.backoff.RecordDenied(e.Pool, w.now())
+			}
 		case command.Nominate:
 			for _, name := range e.Claims {
 				w.store.Nominate(name, w.now().Add(w.nomination))

@@ -113,6 +113,7 @@ type worker struct {
 	store      disruptStore
 	events     write.Emitter
 	metrics    *metric.Set
+	backoff    launchBackoff // nil: none
 	pulse      loop.Pulse    // may be nil
 	wake       chan struct{} // of the loop that decides
 	nomination time.Duration

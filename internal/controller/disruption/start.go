@@ -108,18 +108,21 @@ func conflictErrors(list []error) []error {
 // orderAndQueue creates the replacements of a command and hands it to the queue.
 func (s *starter) orderAndQueue(ctx context.Context, c disrupt.Command, decided, fresh disrupt.View, offers map[string][]catalog.InstanceType) error {
 	created, err := s.createReplacements(ctx, c, decided, fresh, offers)
-	var replacements []command.Replacement
+	orders := command.Orders{Err: err, Outdated: errors.Is(err, execute.ErrOutdated)}
 	for _, made := range created {
+		if made.Denied() {
+			orders.Denied = append(orders.Denied, made.Node.Pool)
+		}
 		if made.Claim != nil {
-			replacements = append(replacements, command.Replacement{Name: made.Claim.Name, UID: made.Claim.UID, Pods: made.Node.Pods})
+			orders.Created = append(orders.Created, command.Replacement{Name: made.Claim.Name, UID: made.Claim.UID, Pods: made.Node.Pods})
 		}
 	}
-	s.reportOrder(ctx, c, replacements, err)
+	s.reportOrder(ctx, c, orders)
 	if err != nil {
 		return err
 	}
 	defer loop.Wake(s.worker.queue.wake) // also if nothing is waited for: what cannot be deleted now is tried again there
-	if len(replacements) == 0 {
+	if len(orders.Created) == 0 {
 		return s.worker.advance(ctx, c.Token())
 	}
 	return nil
@@ -127,10 +130,10 @@ func (s *starter) orderAndQueue(ctx context.Context, c disrupt.Command, decided,
 
 // reportOrder records in the queue what was ordered for a command. The other loop does not advance the command before
 // its nodes are marked as being removed.
-func (s *starter) reportOrder(ctx context.Context, c disrupt.Command, created []command.Replacement, err error) {
+func (s *starter) reportOrder(ctx context.Context, c disrupt.Command, orders command.Orders) {
 	defer s.worker.queue.takeTurn(c.Token())()
 	effects := s.worker.queue.step(func(q *command.Queue) []command.Effect {
-		return q.Ordered(c, created, err, errors.Is(err, execute.ErrOutdated), s.now())
+		return q.Ordered(c, orders, s.now())
 	})
 	if err := s.worker.perform(ctx, effects, nil); err != nil {
 		log.FromContext(ctx).Error(err, "undoing a command failed; the next pass tries again", "command", c.ID, "nodes", names(c.Remove))
@@ -168,9 +171,6 @@ func (s *starter) createReplacements(ctx context.Context, c disrupt.Command, dec
 	var failed []error
 	for i := range created {
 		failed = append(failed, created[i].Err)
-		if s.backoff != nil && created[i].Denied() {
-			s.backoff.RecordDenied(created[i].Node.Pool, s.now())
-		}
 	}
 	return created, errors.Join(failed...)
 }

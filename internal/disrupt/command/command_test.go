@@ -3,6 +3,7 @@ package command_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -51,7 +52,7 @@ func TestCommandRunsToItsEnd(t *testing.T) {
 	expect(t, q.Begin(c, never, now), "Hold")
 	c, effects := q.Held(c, nil, now)
 	expect(t, effects)
-	expect(t, q.Ordered(c, []command.Replacement{{Name: "new"}}, nil, false, now), "Commit")
+	expect(t, q.Ordered(c, command.Orders{Created: []command.Replacement{{Name: "new"}}}, now), "Commit")
 	expect(t, q.Begin(c, never, now), "Refused")
 
 	step := func(seen disrupt.ClaimStatus, want ...string) {
@@ -84,7 +85,7 @@ func TestCommandRunsToItsEnd(t *testing.T) {
 func TestLostReplacementRollsBack(t *testing.T) {
 	t.Parallel()
 	q, c := command.NewQueue(1), made(karpv1.ReasonDrifted, 1, "a")
-	q.Ordered(c, []command.Replacement{{Name: "new"}}, nil, false, noon)
+	q.Ordered(c, command.Orders{Created: []command.Replacement{{Name: "new"}}}, noon)
 	q.BeginObserve(c.Token(), noon)
 	if q.RecordLostReplacement("other") || len(q.Due(noon)) != 0 || !q.RecordLostReplacement("new") || len(q.Due(noon)) != 1 {
 		t.Error("want the command to be due at once, for its own replacement only")
@@ -101,18 +102,41 @@ func TestLostReplacementRollsBack(t *testing.T) {
 	}
 }
 
-// Without all of its replacements a command is given up. Drift is backed off unless others were only faster.
-func TestIncompleteOrderIsUndone(t *testing.T) {
+// Without all of its replacements a command is given up. Drift is backed off unless others were only faster, and so are the
+// launches of pools whose claims are denied (FM A14).
+func TestFM_A14_IncompleteOrderIsUndone(t *testing.T) {
 	t.Parallel()
-	for outdated, want := range map[bool][]string{
-		true:  {"DeleteReplacements", "UnmarkReplacements", "Release", "Outcome"},
-		false: {"DeleteReplacements", "UnmarkReplacements", "Release", "DriftBackedOff", "Outcome"},
+	for name, tc := range map[string]struct {
+		orders command.Orders
+		want   []string
+		denied []string
+	}{
+		"others were faster":    {orders: command.Orders{Outdated: true}, want: []string{"DeleteReplacements", "UnmarkReplacements", "Release", "Outcome"}},
+		"the API server failed": {want: []string{"DeleteReplacements", "UnmarkReplacements", "Release", "DriftBackedOff", "Outcome"}},
+		"claims of two pools are denied": {
+			orders: command.Orders{Denied: []string{"b", "a", "b"}}, denied: []string{"a", "b"},
+			want: []string{"DeleteReplacements", "UnmarkReplacements", "Release", "DriftBackedOff", "LaunchDenied", "LaunchDenied", "Outcome"},
+		},
 	} {
-		q, c := command.NewQueue(1), made(karpv1.ReasonDrifted, 2, "a")
-		expect(t, q.Ordered(c, []command.Replacement{{Name: "new"}}, errors.New("no"), outdated, noon), want...)
-		if len(q.Running()) > 0 {
-			t.Error("it runs")
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q, c := command.NewQueue(1), made(karpv1.ReasonDrifted, 2, "a")
+			tc.orders.Created, tc.orders.Err = []command.Replacement{{Name: "new"}}, errors.New("no")
+			effects := q.Ordered(c, tc.orders, noon)
+			expect(t, effects, tc.want...)
+			var denied []string
+			for _, effect := range effects {
+				if e, is := effect.(command.LaunchDenied); is {
+					denied = append(denied, e.Pool)
+				}
+			}
+			if !slices.Equal(denied, tc.denied) {
+				t.Errorf("launches of %v are backed off, want %v", denied, tc.denied)
+			}
+			if len(q.Running()) > 0 {
+				t.Error("it runs")
+			}
+		})
 	}
 }
 

@@ -47,6 +47,8 @@ type (
 	}
 	// Resumed marks the nodes of a command that is taken over from an earlier process.
 	Resumed struct{ Command disrupt.Running }
+	// LaunchDenied backs off the launches of a NodePool: the API server denies its claims (FM A14).
+	LaunchDenied struct{ Pool string }
 	// Nominate reserves replacements, so that other loops do not remove them meanwhile.
 	Nominate struct{ Claims []string }
 )
@@ -108,6 +110,7 @@ func (BackOff) effect()            {}
 func (Commit) effect()             {}
 func (Resumed) effect()            {}
 func (Nominate) effect()           {}
+func (LaunchDenied) effect()       {}
 func (Refused) effect()            {}
 func (Objected) effect()           {}
 func (Invalid) effect()            {}

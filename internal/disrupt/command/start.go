@@ -244,25 +244,36 @@ func (c Commit) Places() map[cluster.PodKey]string {
 	return out
 }
 
-// Ordered continues a command whose replacements are ordered: it is running then. If one could not be, which err
-// says, the command is given up. Its drift is backed off unless others were faster, whose work the next plan sees.
-func (q *Queue) Ordered(c disrupt.Command, created []Replacement, err error, outdated bool, now time.Time) []Effect {
+// Orders is what became of the replacements of a command.
+type Orders struct {
+	Created  []Replacement
+	Err      error    // says that some could not be created, and why
+	Outdated bool     // because others were faster, whose work the next plan sees
+	Denied   []string // NodePools of claims that the API server denied for good
+}
+
+// Ordered continues a command whose replacements are ordered: it is running then. If one could not be, the command is given
+// up. Its drift is backed off unless others were faster, and so are the launches of NodePools whose claims are denied.
+func (q *Queue) Ordered(c disrupt.Command, o Orders, now time.Time) []Effect {
 	r := disrupt.Running{Command: c, InitializedClaims: map[string]bool{}}
 	planned := map[cluster.PodKey]string{}
-	for i := range created {
-		r.ReplacementClaims = append(r.ReplacementClaims, created[i].Name)
-		for _, pod := range created[i].Pods {
-			planned[pod] = created[i].Name
+	for i := range o.Created {
+		r.ReplacementClaims = append(r.ReplacementClaims, o.Created[i].Name)
+		for _, pod := range o.Created[i].Pods {
+			planned[pod] = o.Created[i].Name
 		}
 	}
-	if err == nil {
+	if o.Err == nil {
 		q.add(r)
 		return []Effect{Commit{Command: r, Claims: planned}}
 	}
 	q.RecordFailure(c.Reason, now, c.Remove...)
-	out := []Effect{DeleteReplacements{created}, UnmarkReplacements{r.ReplacementClaims}, Release{c.Remove}}
-	if !outdated {
+	out := []Effect{DeleteReplacements{o.Created}, UnmarkReplacements{r.ReplacementClaims}, Release{c.Remove}}
+	if !o.Outdated {
 		out = append(out, q.backOffDrift(&c, now)...)
 	}
-	return append(out, Outcome{c, "given up: " + err.Error()})
+	for _, pool := range slices.Compact(slices.Sorted(slices.Values(o.Denied))) {
+		out = append(out, LaunchDenied{pool})
+	}
+	return append(out, Outcome{c, "given up: " + o.Err.Error()})
 }
