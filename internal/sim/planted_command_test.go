@@ -184,7 +184,7 @@ func (b disruptsLeader) Validate(held []disrupt.Command, l command.SecondLook) (
 }
 
 func (b disruptsLeader) Observe(token string, seen map[string]disrupt.ClaimStatus, now time.Time) []command.Effect {
-	return missesStandby{b.Shipped}.Observe(token, seen, now)
+	return missesStandby(b).Observe(token, seen, now)
 }
 
 // missesStandby does not notice that the standby replica is lost while a command for the node of the leader waits.
