@@ -218,7 +218,7 @@ var commandBugs = map[string]struct {
 	"a reboot is requested in each pass":    {func(s sim.Shipped) sim.Protocol { return rebootsAgain{s} }, 12, "back-off"},
 	"the leader's own node is disrupted":    {func(s sim.Shipped) sim.Protocol { return disruptsLeader{s} }, 101, "FM-C17"},
 	"prices are not waited for":             {func(s sim.Shipped) sim.Protocol { return ignoresPrices{s} }, 76, "FM-P05"},
-	"denied replacements are forgotten":     {func(s sim.Shipped) sim.Protocol { return ignoresDenials{s} }, 772, "FM-A14"},
+	"denied replacements are forgotten":     {func(s sim.Shipped) sim.Protocol { return ignoresDenials{s} }, 272, "FM-A14"},
 	"a lost standby is not noticed":         {func(s sim.Shipped) sim.Protocol { return missesStandby{s} }, 20, "FM-C17"},
 	"reboots are not counted":               {func(s sim.Shipped) sim.Protocol { return rebootsForever{s} }, 19, "V15-30"},
 }

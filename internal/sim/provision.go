@@ -206,7 +206,7 @@ func (p *process) writeClaim(b execute.Batch, n solve.NewNode, claim *karpv1.Nod
 	if there := p.w.api.claims[claim.Name]; there != nil {
 		return there, errors.New("the name is taken")
 	}
-	if err := p.w.admit(p, n.Pool); err != nil {
+	if err := p.w.admit(p, n.Pool, b.Reason == execute.Provisioned && b.Pools[n.Pool].Spec.Replicas != nil); err != nil {
 		return nil, err
 	}
 	claim.UID, claim.CreationTimestamp = p.w.api.uid("claim"), metav1.NewTime(p.w.now)

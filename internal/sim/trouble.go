@@ -11,20 +11,25 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 )
 
-// admit is an admission webhook, which denies the claims of some pools for some time.
-func (w *World) admit(p *process, pool string) error {
-	w.checks.ordersDenied(p, pool)
+// admit is an admission webhook, which denies the claims of some pools for some time. Claims that fill a static pool have
+// a back-off of their own, that of the queue of their controller, which is not modelled.
+func (w *World) admit(p *process, pool string, fills bool) error {
+	if !fills {
+		w.checks.ordersDenied(p, pool)
+	}
 	if !w.now.Before(w.denied[pool]) {
 		return nil
 	}
-	w.checks.denials[pool] = w.now
+	if !fills {
+		w.checks.denials[pool] = w.now
+	}
 	return apierrors.NewForbidden(schema.GroupResource{Group: karpv1.Group, Resource: "nodeclaims"}, "", errors.New("admission denies it"))
 }
 
 // denials has admission deny the claims of pools for some time.
 func (m *maker) denials() {
-	for range 1 + m.IntN(3) {
-		pool, lasts := m.c.Pools[m.IntN(len(m.c.Pools))].Name, m.time(time.Minute, 15*time.Minute)
+	for range 2 + m.IntN(3) {
+		pool, lasts := m.c.Pools[m.IntN(len(m.c.Pools))].Name, m.time(5*time.Minute, 30*time.Minute)
 		m.change("fault: admission denies the claims of "+pool, func(w *World) { w.denied[pool] = w.now.Add(lasts) })
 	}
 }
@@ -33,7 +38,7 @@ func (m *maker) denials() {
 // that was begun before that orders its replacements.
 const (
 	denialBackoff = time.Minute
-	begunEarlier  = 15 * time.Second
+	begunEarlier  = 8 * time.Second
 )
 
 // ordersDenied checks that no claim is requested of a pool whose claims were denied a moment ago (FM-A14).
