@@ -179,7 +179,7 @@ func plantedBugs() []plantedBug {
 				}
 			}
 		}},
-		{name: "risk does not decay", seed: 67, rules: []string{"risk"}, plant: func(s *sim.Steps) {
+		{name: "risk does not decay", seed: 540, rules: []string{"risk"}, plant: func(s *sim.Steps) {
 			s.RecordRisk = func(b *risk.Book, e risk.Event, o risk.Offering, now time.Time) { b.Add(e, o, now.Add(24*time.Hour)) }
 		}},
 		{name: "pools whose nodes do not register are not backed off", seed: 8, rules: []string{"RH-02"}, plant: func(s *sim.Steps) {
