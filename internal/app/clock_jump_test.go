@@ -70,7 +70,7 @@ func TestFM_N07_DurationsSurviveAClockThatIsSetBack(t *testing.T) {
 		t.Fatalf("the clock shows %s, and %s passed: it was not set back", shown, m.now().Sub(before))
 	}
 	if !out.Has("spot", "m5.large", "a", offering.Group{}) {
-		t.Error("what could not be had is tried again too early")
+		t.Error("what had no capacity is tried again too early")
 	}
 	if rest.PoolBackedOff("general", m.now()) || len(backoff.Deadlines(m.now())) > 0 {
 		t.Error("the pool still rests")
@@ -81,7 +81,7 @@ func TestFM_N07_DurationsSurviveAClockThatIsSetBack(t *testing.T) {
 	version := out.Version()
 	m.passed = 3 * time.Minute
 	if out.Has("spot", "m5.large", "a", offering.Group{}) || out.Version() == version {
-		t.Error("what could not be had is not tried again after three minutes")
+		t.Error("what had no capacity is not tried again after three minutes")
 	}
 	m.passed = stuckAfter + time.Second
 	if pulse.Check(m.now()) == nil {

@@ -5,7 +5,7 @@
 //
 //	log.V(1).Info("message", …)     DEBUG; anything above V(1) is never written
 //	log.Info("message", …)          INFO
-//	log.Error(nil, "message", …)    WARN: worth a look, but nothing failed
+//	log.Error(nil, "message", …)    WARN: worth checking, but nothing failed
 //	log.Error(err, "message", …)    ERROR; an error that was joined also shows its errorCauses
 //
 // Objects are values of klog.KObj or klog.KRef under the name of their kind; durations are durations.

@@ -48,7 +48,7 @@ func addLateWatch(ctx context.Context, mgr ctrl.Manager, state *store.Store, cfg
 		watches = append(watches, &lateWatch{
 			list: func() client.ObjectList { return &corev1.ServiceList{} }, kinds: "Services",
 			follow: func(ctx context.Context) error { return state.WatchServices(ctx, mgr.GetCache()) },
-			effect: "the default spread of --scheduler-config goes by the controllers of pods alone, so pods that only a Service selects are not spread; " +
+			effect: "the default spread of --scheduler-config uses the controllers of pods alone, so pods that only a Service selects are not spread; " +
 				"allow the service account to list and watch services (value settings.schedulerConfig of the chart)",
 		})
 	}

@@ -63,12 +63,12 @@ func TestV15_06_ControllersAndTheirNames(t *testing.T) {
 		legacy bool
 		more   []string
 	}{
-		"no gate":                 {},
-		"repair":                  {gates: config.Gates{NodeRepair: true}},
-		"repair as of old":        {gates: config.Gates{NodeRepair: true}, legacy: true, more: []string{"node.health"}},
-		"as of old, without gate": {legacy: true},
-		"deletion costs":          {gates: config.Gates{PodDeletionCostManagement: true}, more: []string{"pod.deletioncost", "pod.deletioncost.queue"}},
-		"static pools":            {gates: config.Gates{StaticCapacity: true}, more: []string{"static.provisioning", "static.deprovisioning"}},
+		"no gate":              {},
+		"repair":               {gates: config.Gates{NodeRepair: true}},
+		"legacy repair":        {gates: config.Gates{NodeRepair: true}, legacy: true, more: []string{"node.health"}},
+		"legacy, without gate": {legacy: true},
+		"deletion costs":       {gates: config.Gates{PodDeletionCostManagement: true}, more: []string{"pod.deletioncost", "pod.deletioncost.queue"}},
+		"static pools":         {gates: config.Gates{StaticCapacity: true}, more: []string{"static.provisioning", "static.deprovisioning"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

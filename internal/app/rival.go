@@ -16,7 +16,7 @@ import (
 
 const otherControllersInterval = 30 * time.Second
 
-// otherControllers looks for another controller of the same objects, Karpenter or Dovetail, that leads in
+// otherControllers detects another controller of the same objects, Karpenter or Dovetail, that leads in
 // another namespace. A lease there does not keep this process from leading, and both would create and remove
 // nodes (FM C11).
 type otherControllers struct {
@@ -43,7 +43,7 @@ func refuseOtherLeader(ctx context.Context, mgr ctrl.Manager, cfg config.Config)
 	return mgr.Add(r)
 }
 
-// NeedLeaderElection says that only the leader looks: a standby does no harm.
+// NeedLeaderElection says that only the leader checks: a standby does no harm.
 func (r *otherControllers) NeedLeaderElection() bool { return true }
 
 // Start ends the process when another controller begins to lead. The restarted process then refuses to start.
@@ -84,7 +84,7 @@ func (r *otherControllers) logUnreadableLeases(ctx context.Context, err error) {
 	switch {
 	case ctx.Err() != nil:
 	case !apierrors.IsForbidden(err):
-		log.FromContext(ctx).V(1).Info("cannot look for another controller", "error", err.Error())
+		log.FromContext(ctx).V(1).Info("cannot check for another controller", "error", err.Error())
 	case !r.deniedLogged:
 		r.deniedLogged = true
 		log.FromContext(ctx).Error(nil, "a second controller in another namespace is noticed by its Deployment only, not by its lease; where it has none, both would launch and remove the same nodes; "+

@@ -22,7 +22,7 @@ func (r *otherControllers) checkDeployments(ctx context.Context) error {
 	}
 	list := &appsv1.DeploymentList{}
 	if err := r.reader.List(ctx, list, client.MatchingLabels{"app.kubernetes.io/name": component}); err != nil {
-		log.FromContext(ctx).V(1).Info("cannot look for the Deployment of another controller", "error", err.Error())
+		log.FromContext(ctx).V(1).Info("cannot check for the Deployment of another controller", "error", err.Error())
 		return nil
 	}
 	own := slices.IndexFunc(list.Items, func(d appsv1.Deployment) bool { return d.Namespace == r.home && isController(&d.Spec.Template.Spec) })

@@ -202,12 +202,12 @@ func (l *lot) plan(r *rapid.T) {
 		l.notify(l.claim(name), false)
 	}
 	if len(l.claims) > l.size {
-		r.Fatalf("%d claims were promised %d slots", len(l.claims), l.size)
+		r.Fatalf("%d claims have %d slots reserved", len(l.claims), l.size)
 	}
 }
 
 // FM F08, SC-45: in whatever order launches, responses, looks at EC2 and events come, and however old the
-// types are that a plan is made with, a slot is never promised twice. And when all has come to rest, none is
+// types are that a plan is made with, a slot is never reserved twice. And when nothing changes any more, none is
 // overlooked.
 func TestFM_F08_ASlotIsNeverAllocatedTwice(t *testing.T) {
 	t.Parallel()

@@ -200,7 +200,7 @@ func (p *provider) launchAndAssign(ctx context.Context, r launch.Request) (launc
 		}
 		p.launcher.UseNewToken(r.Claim.UID)
 	}
-	return launch.Result{}, &cloud.Error{Op: "launch", Message: "EC2 keeps answering with instances of other NodeClaims"}
+	return launch.Result{}, &cloud.Error{Op: "launch", Message: "EC2 keeps returning instances of other NodeClaims"}
 }
 
 // emitSpotRoleMissing emits an event about what only a user can change (F05).

@@ -203,7 +203,7 @@ func TestFM_F08_AFoundInstanceIsCounted(t *testing.T) {
 func TestFM_G1_TwoClaimsNeverShareAnInstance(t *testing.T) {
 	t.Parallel()
 	for name, owner := range map[string]func(*world){
-		"promised to another":           func(w *world) { w.ledger.Assign("uid-other", "i-new") },
+		"assigned to another":           func(w *world) { w.ledger.Assign("uid-other", "i-new") },
 		"written down by another claim": func(w *world) { _ = w.kube.Create(t.Context(), newClaim("other", start, withInstance("i-new"))) },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -52,7 +52,7 @@ func (r *reservations) deleteExpiringBlocks(ctx context.Context) error {
 }
 
 // deleteExpiring deletes a claim in a capacity block that ends. It insists on the version that was seen: one that
-// changed is looked at again in the next round, and none is counted twice.
+// changed is checked again in the next round, and none is counted twice.
 func (r *reservations) deleteExpiring(ctx context.Context, claim *karpv1.NodeClaim, end time.Time) error {
 	nodes, err := r.directory.Nodes(ctx, inventory.InstanceID(claim.Status.ProviderID))
 	if err != nil {
@@ -141,7 +141,7 @@ func (r *reservations) relabelOne(ctx context.Context, claim *karpv1.NodeClaim, 
 	if err != nil {
 		return err
 	}
-	for n := range nodes { // first, since the claim is what is looked for
+	for n := range nodes { // first, since the claim is what is searched for
 		if err := r.relabelOnDemand(ctx, &nodes[n]); err != nil {
 			return err
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reason"
 )
 
-// Unlimited is the number allowed when no budget is active. No number is larger: a budget that asks
+// Unlimited is the number allowed when no budget is active. No number is larger: a budget that requires
 // for more allows this many.
 const Unlimited = math.MaxInt32
 

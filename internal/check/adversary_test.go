@@ -319,9 +319,9 @@ func TestTrust_C02_WhatIsTooMuchHasAReason(t *testing.T) {
 		trick            func(adversary, *corev1.Pod)
 		invalid, ignored string
 	}{
-		"preferred nodes":       {trick: adversary.preferNodes, ignored: "spec.affinity.nodeAffinity.preferred: has 4000 entries; planning looks at 100 of them, the heaviest"},
-		"preferred others":      {trick: adversary.preferOthers, ignored: "spec.affinity.podAntiAffinity.preferred: has 4000 entries; planning looks at 100 of them, the heaviest"},
-		"soft spread":           {trick: adversary.softSpread, ignored: "spec.topologySpreadConstraints with ScheduleAnyway: has 4000 entries; planning looks at 100 of them, the heaviest"},
+		"preferred nodes":       {trick: adversary.preferNodes, ignored: "spec.affinity.nodeAffinity.preferred: has 4000 entries; planning considers 100 of them, the heaviest"},
+		"preferred others":      {trick: adversary.preferOthers, ignored: "spec.affinity.podAntiAffinity.preferred: has 4000 entries; planning considers 100 of them, the heaviest"},
+		"soft spread":           {trick: adversary.softSpread, ignored: "spec.topologySpreadConstraints with ScheduleAnyway: has 4000 entries; planning considers 100 of them, the heaviest"},
 		"required alternatives": {trick: adversary.requireAlternatives, invalid: "spec.affinity.nodeAffinity.required: has 4000 entries; at most 1000 are allowed"},
 		"required others":       {trick: adversary.requireOthers, invalid: "spec.affinity.podAntiAffinity.required: has 4000 entries; at most 100 are allowed"},
 		"spread":                {trick: adversary.spread, invalid: "spec.topologySpreadConstraints: has 4000 entries; at most 100 are allowed"},

@@ -207,7 +207,7 @@ func (c *checker) everyPodOnce(batch *batchPods) {
 	}
 }
 
-// checkPlaces looks at every place that the plan touches, then at what places share.
+// checkPlaces checks every place that the plan touches, then at what places share.
 func (c *checker) checkPlaces() {
 	c.overCapacity = sync.OnceValue(c.capacityTopology)
 	for _, at := range c.places {

@@ -33,7 +33,7 @@ type overlap int
 const (
 	byOffering overlap = iota // some offering that the pool allows satisfies it
 	byOffers                  // for each label some offering does
-	byLabels                  // offerings are not looked at
+	byLabels                  // offerings are ignored
 )
 
 func offeringsByPool(view *cluster.Snapshot) map[string]*poolOfferings {

@@ -54,13 +54,13 @@ func newPlan(s Streams) *cobra.Command {
 			"With --scenario and a scenario of docs/reference/scenario.md, reads a scenario (instance types, nodes, pending pods), plans as the controller would, and\n" +
 			"reports nodes, cost, time and memory. It contacts neither a cluster nor a cloud.\n\n" +
 			"In mode provision, pending pods are placed. In mode consolidate, nodes that are not worth their price are removed:\n" +
-			"moves are made at once and the cluster is looked at again, until nothing is left to gain.\n\n" +
+			"moves are made at once and the cluster is checked again, until nothing is left to gain.\n\n" +
 			"On a terminal the report is a table, otherwise one line of JSON. Times are in milliseconds: storeMs is reading\n" +
 			"the nodes and the pods on them, which a store fed by watches does as they change, so that no other figure contains\n" +
 			"it; setupMs is all other work from being handed the Kubernetes objects to the first decision, solveMs the decision.\n" +
 			"lowerBound is a cost that no plan can beat; it is absent if none is known.",
 		Example: "  # what would Dovetail do to the cluster of the current context?\n  dovetail plan --live\n\n" +
-			"  # what if NodePool default could use arm64 too, and spot were not to be had?\n" +
+			"  # what if NodePool default could use arm64 too, and spot had no capacity?\n" +
 			"  dovetail plan --live --without capacity-type=spot \\\n" +
 			"    --set 'nodepool/default.requirements=[{key: kubernetes.io/arch, operator: In, values: [amd64, arm64]}]'\n\n" +
 			"  # the same about the cluster of a bug report\n  dovetail plan --scenario cluster.json.gz --add-pods deployment.yaml -o wide\n\n" +

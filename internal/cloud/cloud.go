@@ -16,7 +16,7 @@ type ID string
 
 // Provider is a cloud. Objects that are handed over are in their effective form and are not changed.
 // Methods are safe for concurrent use. Every error is an *Error; an id of another cloud is Invalid. What is
-// promised here is tested for every cloud by internal/cloud/conformance.
+// guaranteed here is tested for every cloud by internal/cloud/conformance.
 type Provider interface {
 	// Types returns all instance types a pool could have, including those without capacity at the
 	// moment. The slice is shared: it must not be changed.

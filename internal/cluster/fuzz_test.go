@@ -12,7 +12,7 @@ import (
 	_ "github.com/dovetail-sh/dovetail/internal/seed" // the same values in every run
 )
 
-// FuzzPod reads pods of any JSON: it looks for panics, for shapes that break their promises and for
+// FuzzPod reads pods of any JSON: it looks for panics, for shapes that break their invariants and for
 // reading twice with two results.
 func FuzzPod(f *testing.F) {
 	for _, text := range []string{

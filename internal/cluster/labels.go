@@ -13,7 +13,7 @@ import (
 // needs a new Reader: shapes read before lack the label.
 type LabelUse map[string]bool
 
-// Note adds the keys that the constraints of a pod look at.
+// Note adds the keys that the constraints of a pod use.
 func (u LabelUse) Note(p *corev1.Pod) {
 	for i := range p.Spec.TopologySpreadConstraints {
 		c := &p.Spec.TopologySpreadConstraints[i]

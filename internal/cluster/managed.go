@@ -11,7 +11,7 @@ import (
 // RebootRequested is the reason of condition Rebooting (V15-10) while pods leave the node.
 const RebootRequested = "RebootRequested"
 
-// DisruptionView is what disruption looks at: the managed nodes and their pools, and the snapshot of the same
+// DisruptionView is what disruption depends on: the managed nodes and their pools, and the snapshot of the same
 // instant to try moves on.
 type DisruptionView struct {
 	Now   time.Time
@@ -41,7 +41,7 @@ type ManagedNode struct {
 	Bound       time.Duration // which is this
 
 	// BeingRemoved says that its NodeClaim or its Node is being deleted, or that a running command has marked it for
-	// deletion. Deleting, which planning goes by, holds for more nodes: also for those whose instance terminates
+	// deletion. Deleting, which planning uses, holds for more nodes: also for those whose instance terminates
 	// (Terminating), and for those whose replacements are ordered although the command is not sure to remove them.
 	BeingRemoved bool
 
@@ -64,16 +64,16 @@ type ManagedNode struct {
 	Rebooted  time.Time              // when the last reboot ended
 	Reboots   int                    // in the last 24 hours
 
-	// Pods are those of Node, with what their eviction looks at.
+	// Pods are those of Node, with what their eviction depends on.
 	Pods []ManagedPod
 }
 
-// ManagedPod is a pod of a ManagedNode: the Pod of the snapshot, and what only its eviction looks at.
+// ManagedPod is a pod of a ManagedNode: the Pod of the snapshot, and what only its eviction depends on.
 type ManagedPod struct {
 	Pod
 
 	// Moves says that the pod needs another node once this one is removed, also if it cannot be evicted now. Stays,
-	// which planning goes by, says that no place is planned for it: a pod that do-not-disrupt or a budget holds moves
+	// which planning uses, says that no place is planned for it: a pod that do-not-disrupt or a budget holds moves
 	// and stays.
 	Moves       bool
 	Bare        bool     // no controller recreates it after eviction
@@ -92,7 +92,7 @@ func NewManagedPod(pod Pod, object *corev1.Pod, now time.Time) ManagedPod {
 	return out
 }
 
-// ManagedPool is a NodePool as disruption sees it: the Pool of the snapshot, and what only disruption looks at.
+// ManagedPool is a NodePool as disruption sees it: the Pool of the snapshot, and what only disruption depends on.
 type ManagedPool struct {
 	Pool
 
@@ -101,7 +101,7 @@ type ManagedPool struct {
 	ProtectedBy      string // annotation that protects its nodes (L-15, LC-62); empty: none
 	Budgets          []Budget
 
-	// Ready says that nodes can be launched for it: it is ready and not being deleted. Closed, which planning goes by,
+	// Ready says that nodes can be launched for it: it is ready and not being deleted. Closed, which planning uses,
 	// also holds for a static pool, whose nodes disruption replaces all the same.
 	Ready bool
 

@@ -11,7 +11,7 @@ func TestRequirements(t *testing.T) {
 		wantInvalid   []string
 		wantRefuses   bool
 	}{
-		"SC-12 a pod without wishes has one empty alternative": {
+		"SC-12 a pod without requirements has one empty alternative": {
 			wantRequired: []string{""},
 		},
 		"SC-12 nodeSelector entries are In, aliases rewritten": {

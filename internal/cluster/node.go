@@ -20,7 +20,7 @@ type NodeFacts struct {
 	Claim                *karpv1.NodeClaim  // effective form; nil: not managed
 	CSINode              *storagev1.CSINode // nil: nothing published yet
 	Pods                 []*corev1.Pod      // bound to the node
-	Volumes              VolumeLookup       // for the pods; nil: volumes are not looked at
+	Volumes              VolumeLookup       // for the pods; nil: volumes are ignored
 	DeclaredVolumeLimits map[string]int     // of the instance type, by CSI driver (V15-57)
 	Price                float64            // USD an hour; 0: unknown, unless Free
 	Free                 bool               // a NodeOverlay made the price 0

@@ -27,7 +27,7 @@ func (k PodKey) Compare(other PodKey) int {
 	return cmp.Or(strings.Compare(k.Namespace, other.Namespace), strings.Compare(k.Name, other.Name))
 }
 
-// Pod is one pod. What scheduling looks at is in its Shape, which equal pods share.
+// Pod is one pod. What scheduling depends on is in its Shape, which equal pods share.
 type Pod struct {
 	Key         PodKey    `json:"key"`
 	UID         string    `json:"uid,omitempty"`
@@ -42,7 +42,7 @@ type Pod struct {
 	EvictCost   float64   `json:"evictCost,omitempty"`   // V15-52
 }
 
-// Shape is everything about a pod that scheduling looks at. Shapes are interned by a Reader: two pods
+// Shape is everything about a pod that scheduling depends on. Shapes are interned by a Reader: two pods
 // of one Snapshot are interchangeable exactly if they have the same *Shape.
 type Shape struct {
 	Key          string              `json:"key"` // canonical text; orders shapes, and equal text means equal shape

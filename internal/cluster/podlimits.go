@@ -17,7 +17,7 @@ const (
 	mostValues       = 10_000 // of all entries of one list of terms
 )
 
-// tooMany refuses a pod with more entries than can be looked at. A DaemonSet is not refused: it is only checked where
+// tooMany refuses a pod with more entries than can be processed. A DaemonSet is not refused: it is only checked where
 // it runs.
 func (b *builder) tooMany(at string, n, most int) bool {
 	if b.in.template || n <= most {

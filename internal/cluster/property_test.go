@@ -72,7 +72,7 @@ func fields(t *rapid.T, r *cluster.Reader, s *cluster.Shape) string {
 	return r.Table().Format(s.Requests) + "\n" + string(text)
 }
 
-// sound checks what every shape promises.
+// sound checks what every shape guarantees.
 func sound(t *rapid.T, s *cluster.Shape) {
 	t.Helper()
 	if len(s.Required) == 0 {

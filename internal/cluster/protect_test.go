@@ -19,16 +19,16 @@ func TestLC62_PodProtectedBy(t *testing.T) {
 		started     time.Duration // ago; 0: not
 		want        string
 	}{
-		"nothing":                    {},
-		"for ever":                   {annotations: map[string]string{karpv1.AnnotationDoNotDisrupt: "true"}, want: karpv1.AnnotationDoNotDisrupt},
-		"as long as it lasts":        {annotations: map[string]string{karpv1.AnnotationDoNotDisrupt: "30m"}, started: 29 * time.Minute, want: karpv1.AnnotationDoNotDisrupt},
-		"no longer":                  {annotations: map[string]string{karpv1.AnnotationDoNotDisrupt: "30m"}, started: 30 * time.Minute},
-		"before it starts":           {annotations: map[string]string{karpv1.AnnotationDoNotDisrupt: "30m"}, want: karpv1.AnnotationDoNotDisrupt},
-		"a value without meaning":    {annotations: map[string]string{karpv1.AnnotationDoNotDisrupt: "-5m"}},
-		"the pod annotation of old":  {annotations: map[string]string{karpv1.AnnotationDoNotEvict: "true"}, want: karpv1.AnnotationDoNotEvict},
-		"of old, no duration":        {annotations: map[string]string{karpv1.AnnotationDoNotEvict: "30m"}, started: time.Minute},
-		"of old after that of today": {annotations: map[string]string{karpv1.AnnotationDoNotDisrupt: "30m", karpv1.AnnotationDoNotEvict: "true"}, started: time.Hour, want: karpv1.AnnotationDoNotEvict},
-		"the node annotation of old": {annotations: map[string]string{karpv1.AnnotationDoNotConsolidate: "true"}, want: karpv1.AnnotationDoNotConsolidate},
+		"nothing":                          {},
+		"for ever":                         {annotations: map[string]string{karpv1.AnnotationDoNotDisrupt: "true"}, want: karpv1.AnnotationDoNotDisrupt},
+		"as long as it lasts":              {annotations: map[string]string{karpv1.AnnotationDoNotDisrupt: "30m"}, started: 29 * time.Minute, want: karpv1.AnnotationDoNotDisrupt},
+		"no longer":                        {annotations: map[string]string{karpv1.AnnotationDoNotDisrupt: "30m"}, started: 30 * time.Minute},
+		"before it starts":                 {annotations: map[string]string{karpv1.AnnotationDoNotDisrupt: "30m"}, want: karpv1.AnnotationDoNotDisrupt},
+		"a value without meaning":          {annotations: map[string]string{karpv1.AnnotationDoNotDisrupt: "-5m"}},
+		"the deprecated pod annotation":    {annotations: map[string]string{karpv1.AnnotationDoNotEvict: "true"}, want: karpv1.AnnotationDoNotEvict},
+		"deprecated, no duration":          {annotations: map[string]string{karpv1.AnnotationDoNotEvict: "30m"}, started: time.Minute},
+		"deprecated after the current one": {annotations: map[string]string{karpv1.AnnotationDoNotDisrupt: "30m", karpv1.AnnotationDoNotEvict: "true"}, started: time.Hour, want: karpv1.AnnotationDoNotEvict},
+		"the deprecated node annotation":   {annotations: map[string]string{karpv1.AnnotationDoNotConsolidate: "true"}, want: karpv1.AnnotationDoNotConsolidate},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -64,7 +64,7 @@ func TestL15_NodeProtectedBy(t *testing.T) {
 		"neither is known":           {},
 		"neither forbids it":         {node: node(nil), pool: pool(nil)},
 		"the node":                   {node: node(today), pool: pool(nil), want: "node n carries annotation karpenter.sh/do-not-disrupt"},
-		"the node, as of old":        {node: node(old), want: "node n carries annotation karpenter.sh/do-not-consolidate"},
+		"the node, deprecated":       {node: node(old), want: "node n carries annotation karpenter.sh/do-not-consolidate"},
 		"the pool":                   {node: node(nil), pool: pool(today), want: "NodePool p carries annotation karpenter.sh/do-not-disrupt"},
 		"the pool, without its node": {pool: pool(old), want: "NodePool p carries annotation karpenter.sh/do-not-consolidate"},
 		"both: the node is named":    {node: node(old), pool: pool(today), want: "node n carries annotation karpenter.sh/do-not-consolidate"},

@@ -13,7 +13,7 @@ import (
 // ReaderOptions is what reading depends on besides the objects. The zero value is usable.
 type ReaderOptions struct {
 	Resources           resources.Table                   // lanes to start from: those the catalog was read with
-	KeepLabel           func(key string) bool             // pod labels that some selector may look at; nil keeps all (see LabelUse)
+	KeepLabel           func(key string) bool             // pod labels that some selector may use; nil keeps all (see LabelUse)
 	Evictable           func(*corev1.Pod) bool            // nothing holds the pod on its node (scheduling 3.2); nil: every pod (see Guards)
 	DefaultSpread       []corev1.TopologySpreadConstraint // for pods without a constraint of their own (SC-37)
 	SelectorOf          func(*corev1.Pod) Selector        // selector of a default constraint; one that matches nothing or everything gives the pod none
@@ -88,7 +88,7 @@ func (r *Reader) SetNamespaces(labels map[string]map[string]string) {
 }
 
 // Pod reads one pod. A shape that is known costs about a microsecond and allocates nothing. With nil
-// vols volumes are not looked at.
+// vols volumes are ignored.
 func (r *Reader) Pod(p *corev1.Pod, vols VolumeLookup) Pod {
 	if p == nil {
 		p = &corev1.Pod{}
@@ -109,7 +109,7 @@ func (r *Reader) Pod(p *corev1.Pod, vols VolumeLookup) Pod {
 }
 
 // Shape reads the template of a DaemonSet (SC-22): limits are copied into missing requests, what LimitRanges
-// say is requested where that leaves nothing (see DefaultRequests), and volumes are not looked at. Rules for
+// say is requested where that leaves nothing (see DefaultRequests), and volumes are ignored. Rules for
 // pending pods do not apply to it; it is Invalid only if its pod can run on no node that may be planned.
 func (r *Reader) Shape(namespace string, t *corev1.PodTemplateSpec, defaults corev1.ResourceList) *Shape {
 	return r.templateShape(namespace, t, defaults, nil)

@@ -260,7 +260,7 @@ func (c *claimFacts) places(words reqs.Vocabulary) (places []reqs.Set, anywhere 
 	}
 	for _, term := range terms {
 		if len(term.MatchExpressions) == 0 {
-			continue // matches nothing, or one node by name, of which no other can be had
+			continue // matches nothing, or one node by name, of which there is no other
 		}
 		if c.volume != nil && onNode(c.volume) {
 			term.MatchExpressions = slices.DeleteFunc(slices.Clone(term.MatchExpressions), func(e corev1.NodeSelectorRequirement) bool {

@@ -258,7 +258,7 @@ func (b *batch) checkName(d *document, meta *metav1.ObjectMeta) bool {
 // configuration describe the object before the conversion and would only mislead.
 func keptMeta(meta metav1.ObjectMeta) metav1.ObjectMeta {
 	kept := metav1.ObjectMeta{Name: meta.Name, Labels: meta.Labels}
-	// any order: each is looked at by itself
+	// any order: each is independent of the others
 	for key, value := range meta.Annotations {
 		switch key {
 		case "kubectl.kubernetes.io/last-applied-configuration",

@@ -162,7 +162,7 @@ func decodeNumbers(raw []byte) (tree any, err error) {
 func dropNulls(node any) {
 	switch node := node.(type) {
 	case map[string]any:
-		// any order: each is looked at by itself
+		// any order: each is independent of the others
 		for name, inner := range node {
 			if inner == nil {
 				delete(node, name)

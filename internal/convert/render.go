@@ -82,7 +82,7 @@ func (e *entry) passThrough() Document {
 		delete(doc.tree, "status")
 	}
 	meta, _ := doc.tree["metadata"].(map[string]any)
-	// any order: each is looked at by itself
+	// any order: each is independent of the others
 	for name := range meta {
 		switch name {
 		case "name", "namespace", "labels", "annotations":

@@ -27,7 +27,7 @@ var features = structured.Features{
 }
 
 // Inventory is the devices, classes and claims of a snapshot. It never changes, and several goroutines may use it. It is
-// read when the first claim is looked at: most plans have no pods with claims.
+// read when the first claim is examined: most plans have no pods with claims.
 type Inventory struct {
 	contents func() *contents
 }
@@ -46,7 +46,7 @@ type contents struct {
 	taken   structured.AllocatedState
 	sets    []templateSet
 	setOf   map[typeOfPool]int      // nothing for types without devices
-	silent  map[driverOfPool]string // node that waits for the driver in vain, and no node of the pool has its devices
+	silent  map[driverOfPool]string // node that waits for a driver that does not publish, and no node of the pool has its devices
 }
 
 // driverOfPool is a driver on the nodes of a NodePool.
@@ -227,7 +227,7 @@ func leavingClaims(view *cluster.Snapshot, moved []cluster.Pod, claims map[strin
 		}
 	}
 	out := map[string]bool{}
-	// any order: each is looked at by itself
+	// any order: each is independent of the others
 	for key, c := range claims {
 		if c.Status.Allocation == nil || len(c.Status.ReservedFor) == 0 {
 			continue

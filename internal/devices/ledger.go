@@ -18,7 +18,7 @@ import (
 // goroutine.
 type Ledger struct {
 	from      *Inventory
-	inv       *contents // of it; nil while no claim was looked at
+	inv       *contents // of it; nil while no claim was examined
 	taken     structured.AllocatedState
 	made      map[string]allocation // by claim
 	templates map[int32][][]string  // claims that the template of a place serves, pod by pod

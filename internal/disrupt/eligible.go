@@ -19,7 +19,7 @@ type disruptionClass int
 const (
 	graceful  disruptionClass = iota // whatever objects
 	eventual                         // pods only if the node has no terminationGracePeriod
-	repairing                        // neither pods, which V15-24 looks at, nor do-not-disrupt, nor that it is not initialized
+	repairing                        // neither pods, which V15-24 considers, nor do-not-disrupt, nor that it is not initialized
 )
 
 // blocked returns what blocks the disruption of a node, in the order of V15-14; nil if nothing does.

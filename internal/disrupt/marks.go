@@ -26,7 +26,7 @@ type MarkFacts struct {
 const consolidatableMessage = "no pod came or went for as long as consolidateAfter says, so the node is a candidate for consolidation; if it stays, event Unconsolidatable says why"
 
 // Marks returns the conditions of a claim with Consolidatable and Drifted as they should be (LC-55,
-// LC-57), and after what time to look again; zero: when something changes.
+// LC-57), and when to reconcile again; zero: when something changes.
 func Marks(f MarkFacts) (list []metav1.Condition, after time.Duration) {
 	object := condition.Object{Generation: f.Claim.Generation, Created: f.Claim.CreationTimestamp, Deleting: f.Claim.DeletionTimestamp != nil}
 	list = f.Claim.Status.Conditions

@@ -59,7 +59,7 @@ func TestMoveOutcomes(t *testing.T) {
 				made = p.Observe(&tc.looks[i])
 			}
 			if len(made) > 0 != tc.counts {
-				t.Fatalf("promises = %v, want one: %v", made, tc.counts)
+				t.Fatalf("outcomes = %v, want one: %v", made, tc.counts)
 			}
 			for _, m := range made {
 				if m.Reverted != tc.broken {
@@ -104,7 +104,7 @@ func TestOutcomesWithoutCancelledMoves(t *testing.T) {
 				made = p.Observe(&v)
 			}
 			if len(made) != 1 {
-				t.Fatalf("promises %v, want one", made)
+				t.Fatalf("outcomes %v, want one", made)
 			}
 			for _, m := range made {
 				if m.Reverted != tc.broken {
@@ -155,7 +155,7 @@ func TestOutcomesAtThePricesOfTheDecision(t *testing.T) {
 	}
 }
 
-// Moves that are not made because they were in vain before are reported, on each node.
+// Moves that are not made because they failed before are reported, on each node.
 func TestG13_PromisedBeforeIsReported(t *testing.T) {
 	t.Parallel()
 	v := scripted(t, "type name=big cpu=8 price=8\ntype name=small cpu=2 price=1\npool name=default\nnode name=n1 pool=default type=big\nbound name=p1 cpu=1 node=n1\n")

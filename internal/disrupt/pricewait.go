@@ -16,7 +16,7 @@ type PriceWait struct {
 // PriceWaitChange is what became of the wait, for the log.
 type PriceWaitChange string
 
-// Changes of the wait. None of them: it goes on, or there is none.
+// Changes of the wait. None of them: it continues, or there is none.
 const (
 	PriceWaitBegan    PriceWaitChange = "began"
 	PriceWaitEnded    PriceWaitChange = "ended"

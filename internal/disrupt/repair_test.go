@@ -294,7 +294,7 @@ func TestBreaker(t *testing.T) {
 			v := repairView(t)
 			v.Nodes = v.Nodes[:tc.nodes]
 			for i := range tc.unhealthy {
-				v.Nodes[i] = broken(fmt.Sprintf("sick-%02d", i))
+				v.Nodes[i] = broken(fmt.Sprintf("unhealthy-%02d", i))
 			}
 			d := decideRepair(v, nil)
 			if got := len(d.Commands) == 1; got != tc.want {
@@ -310,7 +310,7 @@ func TestBreaker(t *testing.T) {
 				}
 				on[n.Node+"/"+n.Claim+"/"+n.Pool] = true
 			}
-			if !on["sick-00/claim-sick-00/"] || !on["//p"] {
+			if !on["unhealthy-00/claim-unhealthy-00/"] || !on["//p"] {
 				t.Errorf("reported %v", on)
 			}
 		})
@@ -385,7 +385,7 @@ func TestRepairStaysWithinBounds(t *testing.T) {
 		v := repairView(t)
 		for i := range v.Nodes {
 			n := drawUnhealthyNode(t, v.Nodes[i].Name)
-			if rapid.IntRange(0, 3).Draw(t, "sick") > 0 {
+			if rapid.IntRange(0, 3).Draw(t, "unhealthy") > 0 {
 				n.Health = nil
 			}
 			n.Pool = rapid.SampledFrom([]string{"p", "q"}).Draw(t, "pool")
@@ -430,9 +430,9 @@ func TestRepairIsPaced(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := repairView(t)
 		inPool(func(p *cluster.ManagedPool) { p.Budgets = []cluster.Budget{{Nodes: "10%"}} })(&v)
-		unhealthy := rapid.IntRange(0, 8).Draw(t, "sick")
+		unhealthy := rapid.IntRange(0, 8).Draw(t, "unhealthy")
 		for i := range unhealthy {
-			v.Nodes[i] = rapid.SampledFrom([]func(string, ...func(*cluster.ManagedNode)) cluster.ManagedNode{dead, broken}).Draw(t, "how")(fmt.Sprintf("sick-%d", i))
+			v.Nodes[i] = rapid.SampledFrom([]func(string, ...func(*cluster.ManagedNode)) cluster.ManagedNode{dead, broken}).Draw(t, "how")(fmt.Sprintf("unhealthy-%d", i))
 		}
 		const allowed, fifth = 2, 4 // of twenty
 		begun := 0

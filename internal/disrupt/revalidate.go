@@ -19,7 +19,7 @@ const (
 	Scheduling = "scheduling" // the pods no longer fit the nodes they were planned for
 )
 
-// NewLivePod reads a pod on a node of a command as the API server has it now. Of what planning looks at, it only has
+// NewLivePod reads a pod on a node of a command as the API server has it now. Of what planning depends on, it only has
 // the key and the cost of the eviction. costManaged is as in cluster.EvictCost.
 func NewLivePod(p *corev1.Pod, costManaged bool, now time.Time) cluster.ManagedPod {
 	key := cluster.PodKey{Namespace: p.Namespace, Name: p.Name}

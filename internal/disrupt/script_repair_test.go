@@ -21,7 +21,7 @@ func (c *repairScript) commands() []script.Command {
 	return []script.Command{
 		{Name: "policies", Do: c.reference, Usage: "policies: those of the reference provider (V15-68)"},
 		{Name: "remedy", Do: c.remedy, Usage: "remedy CONDITION status=True [regex=text] [after=30s] [bound=45s] [priority=10] [reboot]: one more"},
-		{Name: "sick", Do: c.markUnhealthy, Usage: "sick NODE… condition=Ready status=Unknown [reason=text] [ago=40m] [vetoed] [reboots=2] [rebooted=5m] [period=1h] [terminatefirst]"},
+		{Name: "unhealthy", Do: c.markUnhealthy, Usage: "unhealthy NODE… condition=Ready status=Unknown [reason=text] [ago=40m] [vetoed] [reboots=2] [rebooted=5m] [period=1h] [terminatefirst]"},
 	}
 }
 

@@ -31,7 +31,7 @@ type View struct {
 const (
 	JointTimeout      = time.Minute      // consolidating all nodes together
 	SingleTimeout     = 3 * time.Minute  // consolidating a few nodes at a time, and saying why nodes stay
-	DecisionTimeout   = 15 * time.Minute // all methods; a decision that goes on after that is stuck
+	DecisionTimeout   = 15 * time.Minute // all methods; a decision that runs longer is stuck
 	ValidationTimeout = time.Minute      // validating moves against the fresh view
 )
 

@@ -105,7 +105,7 @@ func ForbiddenEviction(p *corev1.Pod, budgets []policyv1.PodDisruptionBudget, er
 		return failedEviction(p, "PodDisruptionBudget "+names[0]+" "+cannot+"; "+fix+", delete the pod, or wait for the terminationGracePeriod of the node")
 	}
 	return failedEviction(p, "PodDisruptionBudget "+strings.Join(names, "")+" allows no disruption now"+budgetCause(err)+
-		"; it goes when another replica is ready, the budget allows more, or the terminationGracePeriod of the node is over")
+		"; it is evicted when another replica is ready, the budget allows more, or the terminationGracePeriod of the node is over")
 }
 
 func failedEviction(p *corev1.Pod, why string) event.Event {

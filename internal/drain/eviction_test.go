@@ -76,7 +76,7 @@ func TestForbiddenEviction(t *testing.T) {
 		budgets []policyv1.PodDisruptionBudget
 		want    string
 	}{
-		"one that is spent":       {budgets: []policyv1.PodDisruptionBudget{budget("a", "web", 1), budget("b", "db", 1)}, want: "PodDisruptionBudget a allows no disruption now (needs 2); it goes when"},
+		"one that is spent":       {budgets: []policyv1.PodDisruptionBudget{budget("a", "web", 1), budget("b", "db", 1)}, want: "PodDisruptionBudget a allows no disruption now (needs 2); it is evicted when"},
 		"one that never allows":   {budgets: []policyv1.PodDisruptionBudget{budget("a", "web", 0)}, want: "PodDisruptionBudget a can never allow an eviction: maxUnavailable is 0; let it allow at least one, delete the pod"},
 		"several":                 {budgets: []policyv1.PodDisruptionBudget{budget("b", "web", 1), budget("a", "web", 1)}, want: "more than one PodDisruptionBudget selects it (a, b)"},
 		"they could not be read":  {want: "PodDisruptionBudget  allows no disruption now (needs 2)"},

@@ -86,7 +86,7 @@ type Step struct {
 	Drained     bool              // the drain ends with this step
 	Terminate   bool              // end the instance, then decide again
 	Release     bool              // remove the finalizer
-	After       time.Duration     // look again
+	After       time.Duration     // when to reconcile again
 }
 
 // Mark is a condition of a NodeClaim to be set.

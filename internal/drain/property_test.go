@@ -40,7 +40,7 @@ func somePods(t *rapid.T) []*corev1.Pod {
 
 func someFacts(t *rapid.T) drain.Facts {
 	f := drain.Facts{Node: node(), Pods: somePods(t), Now: after(time.Duration(rapid.IntRange(0, 7200).Draw(t, "now")) * time.Second)}
-	if rapid.Bool().Draw(t, "sick") {
+	if rapid.Bool().Draw(t, "unhealthy") {
 		notReady(f.Node)
 	}
 	if rapid.IntRange(0, 4).Draw(t, "claim") > 0 {

@@ -50,7 +50,7 @@ func (w *Wait) setEvictionCause(t Try, matching []*policyv1.PodDisruptionBudget,
 	}
 	w.Cause, w.Why = EvictionRefused, "the API server refuses to evict pods: "+truncate(t.Response, maxQuoted)
 	w.Object, w.Fix = refusedBy(t.Response)
-	if t.Budget { // it allowed one when we looked, or it is not among those we see
+	if t.Budget { // it allowed one when it was read, or it is not among those we see
 		w.Cause, w.Object, w.Fix = SpentBudget, "PodDisruptionBudget", "it allows one when more of its pods are ready, or when it requires fewer"
 		for _, b := range matching {
 			w.Object += " " + b.Namespace + "/" + b.Name

@@ -81,7 +81,7 @@ func Docs() []Doc {
 		{Reason: CleanupFailed, Warning: true, On: []string{class}, When: "the class is being deleted and the cloud does not delete what was made for it, often for want of a right; the text names it", Every: seldom},
 		{Reason: ZonalShiftActive, Warning: true, On: []string{pool}, When: "a zone of the pool is shifted away"},
 		{Reason: ZonalShiftCleared, On: []string{pool}, When: "a shift away from a zone of the pool ended"},
-		{Reason: DefaultAssumed, On: []string{pool, class, pod}, When: "something was read into a manifest that is not strict v1, or a pod has more preferences than planning looks at; the text says what"},
+		{Reason: DefaultAssumed, On: []string{pool, class, pod}, When: "something was read into a manifest that is not strict v1, or a pod has more preferences than planning considers; the text says what"},
 	}
 	for i := range docs {
 		if docs[i].Every == 0 {

@@ -22,7 +22,7 @@ const recordFile = "internal/gate/passed.txt"
 const sourcesVariable = "DOVETAIL_SOURCES"
 
 // keyed is a flag that makes results in Go's test cache depend on the repository as a whole. For tests that build programs
-// or read files outside of their module, the cache knows too little. It goes by the flags of a test, and this one skips
+// or read files outside of their module, the cache knows too little. it uses the flags of a test, and this one skips
 // tests of a name that none has.
 func (o settings) keyed() string { return "-skip=^sources " + o.sources + "$" }
 

@@ -16,7 +16,7 @@ func rbacPage() file {
 		"## How a missing right is reported\n\n" +
 		"The log of the controller names the verb, the resource and its group, what does not work, and the rule to add:\n\n```text\n" +
 		rights.Denial{Verb: "patch", Resource: "nodes"}.Warning() + "\n```\n\n" +
-		"Without a right that nothing can be planned without, the controller does not become ready. Its probe says why, and it goes on by itself once the rule is there:\n\n" +
+		"Without a right that nothing can be planned without, the controller does not become ready. Its probe says why, and it continues by itself once the rule is there:\n\n" +
 		"```console\nkubectl get --raw /api/v1/namespaces/kube-system/pods/<pod>:8081/proxy/readyz/rights\n```\n\n" +
 		"## Rights of the chart\n")
 	role := rights.Role(-1)

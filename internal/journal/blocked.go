@@ -12,7 +12,7 @@ import (
 
 const (
 	mostBlocked = 5000
-	forgetAfter = 2 * time.Minute // a pass that ends early does not look at everything,
+	forgetAfter = 2 * time.Minute // a pass that ends early does not check everything,
 	forgetPass  = 12              // and between two of them much time may pass
 )
 
@@ -63,7 +63,7 @@ func (b *blocked) recordPass(d *disrupt.Decision) []Refusal {
 // passResult is what a pass says about nodes that earlier refusals speak of.
 type passResult struct {
 	there   map[string]bool // nil: not known
-	settled map[string]bool // goes, or is kept by what every method respects
+	settled map[string]bool // is terminating, or is kept by what every method respects
 	judged  map[string]bool // a method, and a node that it said something else about
 }
 
@@ -92,7 +92,7 @@ func passResultOf(d *disrupt.Decision) passResult {
 	return n
 }
 
-// endsRefusal reports whether a refusal that the pass did not repeat holds no more: one of its nodes is gone, goes or is
+// endsRefusal reports whether a refusal that the pass did not repeat holds no more: one of its nodes is gone, terminating or is
 // kept by something else. A pass that ended before it came to a node says nothing about it.
 func (n passResult) endsRefusal(r *Refusal) bool {
 	return slices.ContainsFunc(r.Nodes, func(name string) bool {

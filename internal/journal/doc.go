@@ -1,4 +1,4 @@
-// Package journal keeps what was decided and why, for people who look later: commands and how they ended,
+// Package journal keeps what was decided and why, for later diagnosis: commands and how they ended,
 // what was refused and since when, and plans. It is kept in memory, bounded by count and by bytes; what is older
 // is gone, and so is everything after a restart.
 //

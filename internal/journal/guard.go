@@ -162,12 +162,12 @@ func NewSelfReview(kube *rest.Config) (*SelfReview, error) {
 
 // Review checks whether the owner of the token may get the path.
 func (s *SelfReview) Review(ctx context.Context, token, path string) (Verdict, error) {
-	question := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: path, Verb: "get"},
 	}}
-	answer := &authorizationv1.SelfSubjectAccessReview{}
+	response := &authorizationv1.SelfSubjectAccessReview{}
 	err := s.client.Post().Resource("selfsubjectaccessreviews").VersionedParams(&metav1.CreateOptions{}, metav1.ParameterCodec).
-		SetHeader("Authorization", "Bearer "+token).Body(question).Do(ctx).Into(answer)
+		SetHeader("Authorization", "Bearer "+token).Body(review).Do(ctx).Into(response)
 	switch {
 	case apierrors.IsUnauthorized(err):
 		return Unknown, nil
@@ -175,7 +175,7 @@ func (s *SelfReview) Review(ctx context.Context, token, path string) (Verdict, e
 		return Forbidden, nil
 	case err != nil:
 		return Unknown, err
-	case answer.Status.Allowed:
+	case response.Status.Allowed:
 		return Allowed, nil
 	}
 	return Forbidden, nil

@@ -16,7 +16,7 @@ import (
 const Source = "ledger"
 
 // History implements inspect.Historian with what is kept. What a pass found beyond its commands is only returned if it is
-// asked for by kind: the view of now says it better.
+// requested by kind: the view of the present state is more precise.
 func (j *Journal) History(_ context.Context, q inspect.HistoryQuery) (inspect.History, error) {
 	entries, dropped := j.matching(&q)
 	h := inspect.History{Events: []inspect.Event{}}

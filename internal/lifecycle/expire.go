@@ -24,7 +24,7 @@ const clockOffWait = time.Minute
 type ExpiryStep struct {
 	Delete bool
 	Why    string        // it is deleted
-	After  time.Duration // look again; zero: when it changes
+	After  time.Duration // when to reconcile again; zero: when it changes
 }
 
 // NextExpiry decides whether a claim, in its effective form, has expired (LC-16). Nothing expires while the

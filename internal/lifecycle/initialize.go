@@ -88,7 +88,7 @@ func (m *decision) initializationObstacle(node *corev1.Node) (reason, message st
 	return "", ""
 }
 
-// driversRetry is how often a node is looked at that waits for its DRA drivers.
+// driversRetry is how often a node that waits for its DRA drivers is checked.
 const driversRetry = 5 * time.Second
 
 func (m *decision) missingDrivers() []string {

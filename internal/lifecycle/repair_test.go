@@ -25,7 +25,7 @@ func ailments(t *testing.T) *lifecycle.Ailments {
 	return a
 }
 
-func sickNode(conditions ...corev1.NodeCondition) *corev1.Node {
+func nodeWithConditions(conditions ...corev1.NodeCondition) *corev1.Node {
 	return &corev1.Node{Status: corev1.NodeStatus{Conditions: conditions}}
 }
 
@@ -41,12 +41,12 @@ func TestAilmentsDue(t *testing.T) {
 		node *corev1.Node
 		want string
 	}{
-		"healthy":                         {node: sickNode(ail("Ready", "True", "", time.Hour))},
-		"an empty regex is any reason":    {node: sickNode(ail("Ready", "False", "Odd", 10*time.Minute)), want: "Ready in 20m0s"},
-		"a regex must match":              {node: sickNode(ail("DiskReady", "False", "Odd", time.Hour))},
-		"it does":                         {node: sickNode(ail("DiskReady", "False", "VeryBad", time.Minute)), want: "DiskReady in 9m0s"},
-		"reboot policies are left out":    {node: sickNode(ail("GPUReady", "False", "", time.Hour))},
-		"the one due first, not the dear": {node: sickNode(ail("DiskReady", "False", "Bad", 0), ail("Ready", "False", "", 25*time.Minute)), want: "Ready in 5m0s"},
+		"healthy":                         {node: nodeWithConditions(ail("Ready", "True", "", time.Hour))},
+		"an empty regex is any reason":    {node: nodeWithConditions(ail("Ready", "False", "Odd", 10*time.Minute)), want: "Ready in 20m0s"},
+		"a regex must match":              {node: nodeWithConditions(ail("DiskReady", "False", "Odd", time.Hour))},
+		"it does":                         {node: nodeWithConditions(ail("DiskReady", "False", "VeryBad", time.Minute)), want: "DiskReady in 9m0s"},
+		"reboot policies are left out":    {node: nodeWithConditions(ail("GPUReady", "False", "", time.Hour))},
+		"the one due first, not the dear": {node: nodeWithConditions(ail("DiskReady", "False", "Bad", 0), ail("Ready", "False", "", 25*time.Minute)), want: "Ready in 5m0s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -65,19 +65,19 @@ func TestAilmentsDue(t *testing.T) {
 func TestAilmentsTooMany(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
-		nodes, sick int
-		stop        bool
+		nodes, unhealthy int
+		stop             bool
 	}{{1, 1, false}, {3, 1, false}, {3, 2, true}, {5, 1, false}, {5, 2, true}, {6, 2, false}, {20, 4, false}, {20, 5, true}} {
 		var nodes []*corev1.Node
 		for i := range tc.nodes {
-			n := sickNode()
-			if i < tc.sick {
-				n = sickNode(ail("Ready", "False", "", 0))
+			n := nodeWithConditions()
+			if i < tc.unhealthy {
+				n = nodeWithConditions(ail("Ready", "False", "", 0))
 			}
 			nodes = append(nodes, n)
 		}
-		if unhealthy, stop := ailments(t).TooMany(nodes); unhealthy != tc.sick || stop != tc.stop {
-			t.Errorf("%d of %d: counted %d, stop %v", tc.sick, tc.nodes, unhealthy, stop)
+		if count, stop := ailments(t).TooMany(nodes); count != tc.unhealthy || stop != tc.stop {
+			t.Errorf("%d of %d: counted %d, stop %v", tc.unhealthy, tc.nodes, count, stop)
 		}
 	}
 }

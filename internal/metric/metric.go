@@ -91,7 +91,7 @@ func quantiles() map[float64]float64 {
 	return map[float64]float64{0: 0, 0.5: 0.05, 0.9: 0.01, 0.99: 0.001, 1: 0}
 }
 
-// isStable says which metrics are promised to stay as they are.
+// isStable says which metrics are guaranteed to stay as they are.
 func isStable(name string) bool {
 	switch name {
 	case "karpenter_build_info", "karpenter_nodeclaims_created_total", "karpenter_nodeclaims_terminated_total",

@@ -175,7 +175,7 @@ func (m *matcher) addPlace(o *catalog.Offering, words reqs.Vocabulary) {
 	m.places = append(m.places, set)
 }
 
-// PoolLabels are the labels of every node of a pool, as far as overlays look at them.
+// PoolLabels are the labels of every node of a pool, as far as overlays use them.
 func PoolLabels(name string, template map[string]string, words reqs.Vocabulary) reqs.Set {
 	labels := reqs.FromLabels(template, words)
 	labels[karpv1.LabelNodePool] = reqs.Req{Values: []string{name}}

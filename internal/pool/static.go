@@ -14,7 +14,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/condition"
 )
 
-// How often a pool of fixed size is looked at without anything having happened.
+// How often a static pool is reconciled without an event.
 const (
 	staticEvery     = time.Minute
 	staticAtLimit   = 30 * time.Second
@@ -40,11 +40,11 @@ type StaticStep struct {
 	Order   string              // distinguishes these claims from those of other decisions
 	AtLimit bool                // limits.nodes keeps it from growing
 	Paused  bool                // it lacks claims, and launches are backed off
-	After   time.Duration       // look again
+	After   time.Duration       // when to reconcile again
 }
 
-// Grow decides which claims a static pool lacks. A cache may lag, so before something is made the API server is read, whose
-// answer counts: neither a cache that lags nor a process that died in between makes a second claim (FM M01). The name of
+// Grow decides which claims a static pool lacks. A cache may lag, so the API server is read before a claim is created, and its
+// response counts: neither a cache that lags nor a process that died in between makes a second claim (FM M01). The name of
 // the order follows from the claims there are, so that the same order given twice makes them once.
 func Grow(f StaticFacts) StaticStep {
 	step := confirmedStep(&f, Scale(f))
@@ -58,8 +58,8 @@ func Grow(f StaticFacts) StaticStep {
 	return step
 }
 
-// Shrink decides which claims of a static pool are too many, read from the API server like those of Grow. Budgets are not
-// asked; drains are as usual.
+// Shrink decides which claims of a static pool are too many, read from the API server like those of Grow. Budgets do not
+// apply; drains are as usual.
 func Shrink(f StaticFacts) StaticStep {
 	step := confirmedStep(&f, Scale(f))
 	step.Create = 0
@@ -91,7 +91,7 @@ func fingerprint(claims []*karpv1.NodeClaim) string {
 
 // Scale decides about the size of a static pool (LC-46, LC-47). The two halves never both have something
 // to do. A node of a command whose replacement has not been ordered yet keeps its place: if the pool filled
-// that too, it would have one node too many once the command goes on, and give up the replacement again.
+// that too, it would have one node too many once the command continues, and give up the replacement again.
 func Scale(f StaticFacts) StaticStep {
 	step := StaticStep{After: staticEvery}
 	if f.Pool.Spec.Replicas == nil || f.Pool.DeletionTimestamp != nil {

@@ -58,7 +58,7 @@ func (p purchases) observe(nodes []cluster.Node, pending []cluster.Pod, lanes re
 	for i := range pending {
 		waiting[pending[i].Key] = &pending[i]
 	}
-	// any order: each is looked at by itself
+	// any order: each is independent of the others
 	for key, b := range p {
 		pod := waiting[key]
 		if pod == nil || pod.UID != b.uid {

@@ -21,7 +21,7 @@ const (
 )
 
 func podCodes(yield func(Doc) bool) bool {
-	return yield(Doc{RequirementsContradict, "no node can have {have}; {want}", "What a pod asks of one label cannot hold together, so kube-scheduler would never bind it either.", "Change or remove one of the entries for the label."}) &&
+	return yield(Doc{RequirementsContradict, "no node can have {have}; {want}", "What a pod requires of one label cannot hold together, so kube-scheduler would never bind it either.", "Change or remove one of the entries for the label."}) &&
 		yield(Doc{ClaimMissing, "claim {have} does not exist", "A pod mounts a PersistentVolumeClaim that is not there.", "Create the claim, or wait: the claim of an ephemeral volume appears shortly after its pod."}) &&
 		yield(Doc{ClaimUnusable, "claim {have} cannot be mounted: {want}", "A pod mounts a PersistentVolumeClaim that is lost, being deleted or not completely bound.", "Wait for the binding to complete, or replace the claim."}) &&
 		yield(Doc{ClaimUnbound, "claim {have} is bound before its pod is scheduled and has no volume yet", "The claim's storage class binds immediately, so where the volume will be is not known.", "Wait for the volume, or use a class with volumeBindingMode WaitForFirstConsumer."}) &&
@@ -36,5 +36,5 @@ func podCodes(yield func(Doc) bool) bool {
 		yield(Doc{DevicesMissing, "no devices are free that serve {have}", "The devices that a node has, or that its instance type is expected to have, do not serve the ResourceClaims of the pod.", "Check the selectors and the count of the claim. A new node is planned with the devices that nodes of its instance type publish, or that the cloud knows of."}) &&
 		yield(Doc{DeviceSearchCut, "the search for devices for {have} took too many steps", "There are too many ways to serve a ResourceClaim, and none was found in time.", "Split the claim, or make its selectors narrower."}) &&
 		yield(Doc{DeviceDriverSilent, "{have} has published no devices for {want}, which waits for them", "A node that was launched for devices of the driver has none 15 minutes after it registered, and no other node of the NodePool has any. Further nodes would wait too, so none is launched.", "See why the pods of the driver do not run on the node. To have another node tried, delete the NodeClaim of that one."}) &&
-		yield(Doc{PreferencesIgnored, "has {have} entries; planning looks at {want} of them, the heaviest", "A pod has more preferences than are looked at when nodes are planned; kube-scheduler still scores by all of them.", "Nothing has to be done. Remove preferences that do not matter."})
+		yield(Doc{PreferencesIgnored, "has {have} entries; planning considers {want} of them, the heaviest", "A pod has more preferences than are considered when nodes are planned; kube-scheduler still scores by all of them.", "Nothing has to be done. Remove preferences that do not matter."})
 }

@@ -64,7 +64,7 @@ type Step struct {
 	Delete bool              // delete the claim, in the version that was just written
 	End    *End              // it is over, once all that is done
 	Events []event.Event     // about the claim, then too
-	After  time.Duration     // look again
+	After  time.Duration     // when to reconcile again
 }
 
 // End is how a reboot ended.

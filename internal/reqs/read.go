@@ -10,7 +10,7 @@ import (
 
 // FromEntries reads a list of requirements, aliases rewritten, entries for one key combined. The set
 // holds every entry that could be read; the faults name the rest, and contradictions, in list order.
-// A contradicting key reads DoesNotExist in the set, so a caller that goes on despite faults would
+// A contradicting key reads DoesNotExist in the set, so a caller that continues despite faults would
 // match nodes without the label.
 func FromEntries(entries []Entry, words Vocabulary) (Set, []Fault) {
 	set := make(Set, len(entries))

@@ -159,7 +159,7 @@ func listed(values []string) string {
 }
 
 // UnmarshalJSON reads what encoding/json wrote and normalizes it, so that a recorded Req edited by
-// hand still keeps the promises of the type.
+// hand still keeps the invariants of the type.
 func (r *Req) UnmarshalJSON(data []byte) error {
 	type plain Req
 	var p plain

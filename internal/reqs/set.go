@@ -89,7 +89,7 @@ func (s Set) String() string {
 
 // Options say how Compatible treats keys the node side leaves undefined.
 type Options struct {
-	// AllowUndefined are the keys that the node side may leave undefined although the pod side asks
+	// AllowUndefined are the keys that the node side may leave undefined although the pod side has requirements
 	// for them: Vocabulary.WellKnownKeys for a new node, whose labels the cloud will supply, and nil
 	// for an existing node.
 	AllowUndefined map[string]bool

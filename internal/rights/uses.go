@@ -226,7 +226,7 @@ func optionalRights() []Right {
 		},
 		{
 			Role: Core, Resource: "services", Verbs: []string{"list", "watch"}, Value: "settings.schedulerConfig", For: "default spread (`--scheduler-config`)",
-			Without: "with `--scheduler-config`, a warning in the log, and default spread goes by the controllers of pods alone",
+			Without: "with `--scheduler-config`, a warning in the log, and default spread uses the controllers of pods alone",
 		},
 		{
 			Role: Core, Resource: "pods", Verbs: []string{"patch"}, Value: "settings.featureGates.podDeletionCostManagement=true", For: "deletion costs of pods (feature gate `PodDeletionCostManagement`)",

@@ -223,7 +223,7 @@ func (t *InstanceType) price(zone, capacityType string) float64 {
 // less is what remains of a capacity.
 func less(capacity, overhead corev1.ResourceList) corev1.ResourceList {
 	left := make(corev1.ResourceList, len(capacity))
-	// any order: each is looked at by itself
+	// any order: each is independent of the others
 	for name, have := range capacity {
 		q := have.DeepCopy()
 		if taken, found := overhead[name]; found {

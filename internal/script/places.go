@@ -93,7 +93,7 @@ func (w *World) report(o *corev1.Node, capacity, overhead corev1.ResourceList) {
 		o.Status.Capacity[corev1.ResourcePods] = *resourceOf(110)
 	}
 	o.Status.Allocatable = maps.Clone(o.Status.Capacity)
-	// any order: each is looked at by itself
+	// any order: each is independent of the others
 	for name, quantity := range overhead {
 		rest := o.Status.Allocatable[name]
 		rest.Sub(quantity)

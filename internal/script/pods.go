@@ -146,7 +146,7 @@ func (w *World) claim(key cluster.PodKey, driver string, where []corev1.NodeSele
 	}
 }
 
-// podSpec reads what scheduling looks at.
+// podSpec reads what scheduling depends on.
 func (l *Line) podSpec(name string) corev1.PodSpec {
 	spec := corev1.PodSpec{
 		NodeSelector: l.Pairs("selector"), Tolerations: l.tolerations("tolerates"),

@@ -74,7 +74,7 @@ func (m *Machine) labels() map[string]string {
 	return map[string]string{corev1.LabelInstanceTypeStable: m.Name, corev1.LabelArchStable: "amd64", corev1.LabelOSStable: "linux"}
 }
 
-// instanceType is the machine as decisions read it. out says which offerings cannot be had.
+// instanceType is the machine as decisions read it. out says which offerings have no capacity.
 func (m *Machine) instanceType(lanes resources.Table, out func(offering string) bool) catalog.InstanceType {
 	t := catalog.InstanceType{
 		Name: m.Name, Labels: reqs.FromLabels(m.labels(), awsv1.Vocabulary()), Capacity: lanes.Capacity(m.capacity()), Overhead: lanes.Requests(amounts(m.CPULow, m.MiBLow)),

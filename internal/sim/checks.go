@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	taintGoes  = 45 * time.Second // a pass, lags of watches, and time to look at it
+	taintGoes  = 45 * time.Second // a pass, lags of watches, and time to reconcile
 	visible    = 5 * time.Minute  // what is stuck for longer has a reason that can be seen (G13)
 	comesBack  = 40 * time.Minute // of quiet, in which every pod runs again (G14)
 	restBefore = time.Hour        // the end of a run is at rest for so long
@@ -36,7 +36,7 @@ type checks struct {
 	served         map[types.UID][]purchase // claims that this process ordered for pending pods
 	tainted        map[string]time.Time     // since when a node has had a taint without a command
 	waiting        map[string]time.Time     // since when pods have waited
-	idle           map[string]time.Time     // since when nodes have been drifted, going, or not up
+	idle           map[string]time.Time     // since when nodes have been drifted, terminating, or not up
 	shapes         []state                  // of the cluster at rest, in the quiet part of a run
 	moved          []string                 // claims that moves set out to remove since then
 	drifts         bool                     // nodes have been replaced because of drift since then
@@ -54,7 +54,7 @@ type checks struct {
 	allocated      time.Time                     // when the claim that pods share was last allocated
 	risk           uint64                        // version of what counts as risk
 	lost           map[string]time.Time          // when the interruption of a reservation was last handled
-	holds          map[string][]time.Time        // when commands of this process held a node lately
+	holds          map[string][]time.Time        // when commands of this process last held a node
 	commands       commandChecks
 
 	denials  map[string]time.Time // when a claim of a pool was last denied
@@ -126,20 +126,20 @@ func (c *checks) decided(p *process, d disrupt.Decision) {
 	if len(d.Commands) > 0 && !p.synced {
 		c.w.broken("G4", "%d commands although the cache is not complete", len(d.Commands))
 	}
-	going := map[string]bool{}
+	removing := map[string]bool{}
 	for _, other := range p.commands.Running() {
 		for _, n := range other.Remove {
-			going[n.Node] = true
+			removing[n.Node] = true
 		}
 	}
 	for i := range d.Commands {
 		cmd := &d.Commands[i]
 		c.decidesPriced(p, cmd)
 		for _, n := range cmd.Remove {
-			if going[n.Node] {
+			if removing[n.Node] {
 				c.w.broken("queue", "node %s is being removed already", n.Node)
 			}
-			going[n.Node] = true
+			removing[n.Node] = true
 			c.protects(p, cmd, n)
 			c.backedOff(cmd, n)
 			if cmd.Reason == karpv1.ReasonUnhealthy {
@@ -150,18 +150,18 @@ func (c *checks) decided(p *process, d disrupt.Decision) {
 			if node, _ := p.seen[nodes][n.Node].(*corev1.Node); node != nil && node.Labels[karpv1.LabelInitialized] != "true" {
 				continue // it uses no budget
 			}
-			c.withinBudget(p, cmd.Reason, n.Pool, going)
+			c.withinBudget(p, cmd.Reason, n.Pool, removing)
 		}
 	}
 }
 
 // committed checks a command whose nodes are about to count as being removed, as decided does: time has passed since
-// its decision, and only the second look knows what happened meanwhile. Repair does not wait for pods.
+// its decision, and only validation knows what happened meanwhile. Repair does not wait for pods.
 func (c *checks) committed(p *process, cmd *disrupt.Running) {
-	going := map[string]bool{}
+	removing := map[string]bool{}
 	for _, other := range append(p.commands.Running(), *cmd) {
 		for _, n := range other.Remove {
-			going[n.Node] = true
+			removing[n.Node] = true
 		}
 	}
 	for _, n := range cmd.Remove {
@@ -169,7 +169,7 @@ func (c *checks) committed(p *process, cmd *disrupt.Running) {
 			c.protects(p, &cmd.Command, n)
 		}
 		if node, _ := p.seen[nodes][n.Node].(*corev1.Node); node == nil || node.Labels[karpv1.LabelInitialized] == "true" {
-			c.withinBudget(p, cmd.Reason, n.Pool, going)
+			c.withinBudget(p, cmd.Reason, n.Pool, removing)
 		}
 	}
 }
@@ -196,7 +196,7 @@ func (c *checks) deletes(p *process, cmd *disrupt.Running) {
 }
 
 // withinBudget checks that no more nodes of a pool go than its budgets allow.
-func (c *checks) withinBudget(p *process, why karpv1.DisruptionReason, pool string, going map[string]bool) {
+func (c *checks) withinBudget(p *process, why karpv1.DisruptionReason, pool string, removing map[string]bool) {
 	stored, known := p.seen[pools][pool].(*karpv1.NodePool)
 	if !known {
 		return
@@ -215,7 +215,7 @@ func (c *checks) withinBudget(p *process, why karpv1.DisruptionReason, pool stri
 			continue
 		}
 		total++
-		if going[name] || reboots || claim.DeletionTimestamp != nil || node.DeletionTimestamp != nil || !cluster.NodeReady(node) && why != karpv1.ReasonUnhealthy {
+		if removing[name] || reboots || claim.DeletionTimestamp != nil || node.DeletionTimestamp != nil || !cluster.NodeReady(node) && why != karpv1.ReasonUnhealthy {
 			busy++
 		}
 	}

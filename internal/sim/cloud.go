@@ -34,7 +34,7 @@ type simCloud struct {
 	instances map[types.UID]*instance // by the claim they were launched for
 	byID      map[string]*instance
 	order     []string             // of byID; nil: since it was put in order, some came or went
-	gone      map[string]time.Time // offerings that cannot be had, until when
+	gone      map[string]time.Time // offerings without capacity, until when
 	known     map[string]time.Time // those of them that a launch has tried, until when
 	failing   time.Time            // until when every launch fails
 	small     time.Time            // until when machines come up with less than their type should have
@@ -60,7 +60,7 @@ type instance struct {
 	ending, dead bool
 	mute         bool // never joins
 	small        bool // came up with less than its type should have
-	hung         bool // its kubelet says nothing any more
+	hung         bool // its kubelet no longer reports
 	boots        int
 	node         string
 }
@@ -99,7 +99,7 @@ func (m *simCloud) offers() []catalog.InstanceType {
 	return m.types
 }
 
-// launch launches the instance of a claim, the cheapest that its requirements allow and that can be had.
+// launch launches the instance of a claim, the cheapest that its requirements allow and that has capacity.
 // It is idempotent: for the same claim it returns the same instance.
 func (m *simCloud) launch(claim *karpv1.NodeClaim) (cloud.Instance, error) {
 	if i := m.instances[claim.UID]; i != nil {
@@ -139,13 +139,13 @@ func (m *simCloud) launch(claim *karpv1.NodeClaim) (cloud.Instance, error) {
 		}
 	}
 	if best == nil {
-		return cloud.Instance{}, &cloud.Error{Kind: cloud.NoCapacity, Op: "launch", Err: errors.New("none of the offerings can be had")}
+		return cloud.Instance{}, &cloud.Error{Kind: cloud.NoCapacity, Op: "launch", Err: errors.New("none of the offerings has capacity")}
 	}
 	m.start(best, claim)
 	return m.describe(best), nil
 }
 
-// runOut has the controller find that an offering cannot be had.
+// runOut tells the controller that an offering has no capacity.
 func (m *simCloud) runOut(offering, machine, zone, capacityType string) {
 	if news := m.known[offering].IsZero(); news && m.w.process != nil {
 		m.w.process.recordRisk(risk.InsufficientCapacity, machine, zone, capacityType)
@@ -319,7 +319,7 @@ func (w *World) setReady(name string, ready bool) {
 	}
 }
 
-// setStatus sets condition Ready of a node, and the taint that goes with it.
+// setStatus sets condition Ready of a node, and the taint that belongs to it.
 func (w *World) setStatus(name string, status corev1.ConditionStatus) {
 	old, ready := w.api.nodes[name], status == corev1.ConditionTrue
 	if old == nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
-// look checks what can be seen from outside, now and then.
+// look checks periodically what can be observed from outside.
 func (c *checks) look() {
 	c.w.spend()
 	c.taints()
@@ -83,7 +83,7 @@ func (c *checks) reasons() {
 		clear(c.idle)
 		return
 	}
-	now := map[string]string{} // what is stuck, and what was said about it
+	now := map[string]string{} // what is stuck, and what was reported about it
 	// any order: what is stuck is sorted below
 	for name, since := range c.waiting {
 		if c.w.now.Sub(since) > visible {
@@ -124,7 +124,7 @@ func (c *checks) reasons() {
 	}
 }
 
-// recordStuck notes something that is stuck; its text stays empty if an event said lately why.
+// recordStuck records something that is stuck; its text stays empty if a recent event says why.
 func (c *checks) recordStuck(p *process, what string, now map[string]string, how string, also ...string) {
 	for _, object := range append(also, what) {
 		if said, known := p.said[object]; known && c.w.now.Sub(said.at) < visible+c.w.config.Pass+time.Minute {
@@ -135,7 +135,7 @@ func (c *checks) recordStuck(p *process, what string, now map[string]string, how
 	now[what] = how
 }
 
-// checkStability checks that a cluster without external changes never comes back to what it was, nor to the same machines
+// checkStability checks that a cluster without external changes never returns to an earlier state, nor to the same machines
 // in one move, and gets no dearer unless nodes were replaced because of drift.
 func (c *checks) checkStability() {
 	if !c.w.quiet || c.w.now.Sub(c.w.start) < c.w.config.Active+10*time.Minute || c.w.expires() {
@@ -166,7 +166,7 @@ func (c *checks) checkStability() {
 	c.w.logf("-- at rest for $%.4f an hour: %s", now.cost, now.shape)
 }
 
-// expires reports whether nodes of some pool end because of their age: then shapes come back by right.
+// expires reports whether nodes of some pool end because of their age: then it is correct that shapes return.
 func (w *World) expires() bool {
 	for _, p := range w.config.Pools {
 		if p.Spec.Template.Spec.ExpireAfter != "Never" {
@@ -176,7 +176,7 @@ func (w *World) expires() bool {
 	return false
 }
 
-// end checks how a run ended: every pod runs, or an event says why not (G14); no loop continues for ever.
+// end checks how a run ended: every pod runs, or an event says why not (G14); no loop runs forever.
 func (c *checks) end() {
 	for _, name := range sorted(c.w.apps) {
 		d := c.w.apps[name]
@@ -234,7 +234,7 @@ func (c *checks) limited() bool {
 	return slices.ContainsFunc(c.w.config.Pools, func(p *karpv1.NodePool) bool { return len(p.Spec.Limits) > 0 && p.Spec.Replicas == nil })
 }
 
-// hung reports whether the machine of a pod says nothing any more.
+// hung reports whether the machine of a pod no longer reports.
 func (c *checks) hung(p *corev1.Pod) bool {
 	node := c.w.api.nodes[p.Spec.NodeName]
 	if node == nil {

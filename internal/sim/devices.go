@@ -214,7 +214,7 @@ func (d *deployment) wantDevices(p *corev1.Pod) {
 	p.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "gpu"}}
 }
 
-// claimsChange does what the controller of claims does when a pod comes or goes.
+// claimsChange does what the controller of claims does when a pod appears or ends.
 func (w *World) claimsChange(d *deployment, p *corev1.Pod, before client.Object, gone bool) {
 	switch name, created := claimName(p); {
 	case w.devices.class == nil || len(p.Spec.ResourceClaims) == 0:

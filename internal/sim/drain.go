@@ -17,10 +17,10 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 )
 
-// slowly is how often a drain that does not get on is looked at, once it has lasted for a while.
+// A drain that makes no progress for longDrain is checked every longDrainCheck.
 const (
-	slowly = 30 * time.Second
-	awhile = 2 * time.Minute
+	longDrainCheck = 30 * time.Second
+	longDrain      = 2 * time.Minute
 
 	terminateRetry = time.Second // after a call of the cloud that failed
 )
@@ -43,7 +43,7 @@ func (m machine) Terminate(ctx context.Context) (err error) {
 	return err
 }
 
-// endClaim takes a claim that is being deleted as far as it goes.
+// endClaim performs the steps of the deletion of a claim that are possible now.
 func (p *process) endClaim(claim *karpv1.NodeClaim) {
 	_, read := p.effective(claim)
 	list := p.w.api.nodesOf(claim)
@@ -60,8 +60,8 @@ func (p *process) endClaim(claim *karpv1.NodeClaim) {
 	switch {
 	case err != nil:
 		after = terminateRetry
-	case after > 0 && len(list) > 0 && p.w.now.Sub(claim.DeletionTimestamp.Time) > awhile:
-		after = slowly // the end of its Node is reported
+	case after > 0 && len(list) > 0 && p.w.now.Sub(claim.DeletionTimestamp.Time) > longDrain:
+		after = longDrainCheck // the end of its Node is reported
 	}
 	if after > 0 {
 		p.lookAt(claim.Name, after)
@@ -138,7 +138,7 @@ func (p *process) mark(name string, marks []drain.Mark) bool {
 	return true
 }
 
-// endNode takes a Node that is being deleted as far as it goes.
+// endNode performs the steps of the deletion of a Node that are possible now.
 func (p *process) endNode(node *corev1.Node) {
 	facts := drain.Facts{Node: node, Pods: p.w.api.podsOn(node.Name), Now: p.w.now}
 	if claim := p.w.api.claimOf(node); claim != nil {
@@ -156,8 +156,8 @@ func (p *process) endNode(node *corev1.Node) {
 	switch {
 	case err != nil:
 		after = terminateRetry
-	case after > 0 && p.w.now.Sub(node.DeletionTimestamp.Time) > awhile:
-		after = max(after, slowly)
+	case after > 0 && p.w.now.Sub(node.DeletionTimestamp.Time) > longDrain:
+		after = max(after, longDrainCheck)
 	}
 	p.lookAt(node.Name, max(after, 100*time.Millisecond))
 }
@@ -236,7 +236,7 @@ func (p *process) attachedTo(node string, list []*corev1.Pod) (out []*storagev1.
 	return out, behind
 }
 
-// evictPods has pods leave as a drain says.
+// evictPods removes pods as a drain decided.
 func (p *process) evictPods(list drain.Pods) {
 	for _, pod := range list.Evict {
 		p.write(func() { p.w.evict(pod) })

@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// faults are what goes wrong.
+// faults are the faults that are injected.
 func (m *maker) faults() {
 	for _, f := range []struct {
 		share float64
@@ -16,7 +16,7 @@ func (m *maker) faults() {
 		{0.5, 3, "fault: the controller will die at some write", (*World).crashSoon},
 		{0.4, 3, "fault: offerings run out", (*World).exhaustOfferings},
 		{0.2, 1, "fault: launches fail", func(w *World) { w.market.failing = w.now.Add(w.between(time.Minute, 12*time.Minute)) }},
-		{0.2, 1, "fault: the cloud does not answer", func(w *World) { w.market.mute = w.now.Add(w.between(10*time.Second, 5*time.Minute)) }},
+		{0.2, 1, "fault: the cloud does not respond", func(w *World) { w.market.mute = w.now.Add(w.between(10*time.Second, 5*time.Minute)) }},
 		{0.5, 4, "fault: a spot machine is taken back", (*World).interruptOne},
 		{0.3, 1, "fault: a machine breaks", (*World).breakOne},
 		{0.4, 3, "fault: a node flaps", (*World).flapReadiness},
@@ -34,11 +34,11 @@ func (m *maker) faults() {
 // crashSoon lets the process die between two of its next writes.
 func (w *World) crashSoon() {
 	if w.process != nil {
-		w.process.doom = 1 + w.rnd.IntN(25)
+		w.process.writesUntilCrash = 1 + w.rnd.IntN(25)
 	}
 }
 
-// exhaustOfferings has some offerings not be had for some time.
+// exhaustOfferings removes the capacity of some offerings for some time.
 func (w *World) exhaustOfferings() {
 	until := w.now.Add(w.between(time.Minute, 20*time.Minute))
 	share := w.rnd.Float64()

@@ -76,7 +76,7 @@ func withCondition(list []corev1.NodeCondition, c corev1.NodeCondition) []corev1
 	return append(list, c)
 }
 
-// makeUnhealthy has something befall a node that repair policies are about. It may pass by itself.
+// makeUnhealthy sets an unhealthy condition, of a repair policy, on a node. It may clear by itself.
 func (w *World) makeUnhealthy() {
 	names := sorted(w.api.nodes)
 	if len(names) == 0 || len(w.config.Repairs) == 0 {
@@ -89,7 +89,7 @@ func (w *World) makeUnhealthy() {
 	if w.rnd.IntN(3) == 0 {
 		passes = w.between(time.Minute, 20*time.Minute)
 	}
-	w.stats.Sick++
+	w.stats.Unhealthy++
 	w.logf("fault: node %s has %s=%s, %s", name, policy.Condition, policy.Status, reason)
 	if policy.Condition == corev1.NodeReady {
 		w.stopKubelet(name, policy.Status, passes)

@@ -27,7 +27,7 @@ type Reservation struct {
 
 	Block   bool          // a capacity block: its instances end with it, half an hour early
 	Ends    time.Duration // since the start; 0: never. Instances of a reservation that is no block run on, on demand
-	Counted bool          // free slots are looked up now and then, and counted in between
+	Counted bool          // free slots are queried periodically, and counted in between
 }
 
 const (
@@ -108,7 +108,7 @@ func (m *simCloud) slots(r *reservation) (free int, takers []string) {
 	return max(0, free), takers
 }
 
-// lookUpSlots has the controller look up the free slots of a reservation, as it does now and then.
+// lookUpSlots has the controller query the free slots of a reservation, as it does periodically.
 func (m *simCloud) lookUpSlots(r *reservation) {
 	r.free, r.takers = m.slots(r)
 	m.types = nil

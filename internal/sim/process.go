@@ -42,13 +42,13 @@ func nomination() time.Duration { return provision.NominationPeriod(batchMax) }
 
 // process is the controller: all that it knows dies with it.
 type process struct {
-	w       *World
-	cloud   cloud.Provider // all that it sees of the market
-	number  int
-	self    string // its pod; empty: it runs elsewhere
-	synced  bool
-	started time.Time
-	doom    int // writes that are left before it dies; 0: it does not
+	w                *World
+	cloud            cloud.Provider // all that it sees of the market
+	number           int
+	self             string // its pod; empty: it runs elsewhere
+	synced           bool
+	started          time.Time
+	writesUntilCrash int // writes until the process crashes; 0: it does not crash
 
 	store    *store.Store
 	handlers [kinds]toolscache.ResourceEventHandler
@@ -64,7 +64,7 @@ type process struct {
 	claimCalls   drain.CallLog
 	rebootCalls  reboot.CallLog
 	podEvents    map[string]time.Time // latest event of each node
-	due          map[string]time.Time // when a claim or node is looked at next
+	due          map[string]time.Time // when a claim or node is reconciled next
 	commands     Protocol
 	held         []disrupt.Command // whose nodes are held, and that are not committed
 	undone       []disrupt.Running // that were given up
@@ -205,8 +205,8 @@ func (p *process) alive(do func()) {
 
 // write changes something outside of the process. It may die just before or just after.
 func (p *process) write(do func()) {
-	if p.doom > 0 {
-		if p.doom--; p.doom == 0 {
+	if p.writesUntilCrash > 0 {
+		if p.writesUntilCrash--; p.writesUntilCrash == 0 {
 			if p.w.rnd.IntN(2) == 0 {
 				do()
 			}

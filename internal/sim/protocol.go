@@ -31,7 +31,7 @@ type Protocol interface {
 // Shipped is the protocol of the controller.
 type Shipped struct{ *command.Queue }
 
-// Validate is the second look at commands whose nodes are held.
+// Validate validates commands whose nodes are held.
 func (Shipped) Validate(held []disrupt.Command, l command.SecondLook) ([]disrupt.Command, []command.Effect) {
 	return command.Validate(held, l)
 }

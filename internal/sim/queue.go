@@ -135,7 +135,7 @@ func (p *process) leftovers() command.Leftovers {
 
 // markResumed marks the nodes of a command of an earlier process as being removed.
 func (p *process) markResumed(r *disrupt.Running) {
-	p.w.logf("controller: goes on with %s of %v", r.Reason, names(r.Remove))
+	p.w.logf("controller: continues %s of %v", r.Reason, names(r.Remove))
 	for _, n := range r.Remove {
 		p.store.SetCommanded(n.Node, true)
 	}
@@ -153,7 +153,7 @@ func (p *process) commit(e *command.Commit) {
 	p.w.started(&e.Command)
 }
 
-// removeMarks takes off a replacement what it says of its command.
+// removeMarks removes the marks of its command from a replacement.
 func (p *process) removeMarks(name string) { p.patchClaim(name, command.RemoveMarks) }
 
 // wakeQueue has the queue worked on after some time, unless that is due earlier.
@@ -188,7 +188,7 @@ func (p *process) advanceCommand(token string) {
 	}
 }
 
-// recheckCommandOf has a command looked at whose replacement goes.
+// recheckCommandOf requeues a command whose replacement is deleted.
 func (p *process) recheckCommandOf(claim string) {
 	if p.commands.RecordLostReplacement(claim) {
 		p.wakeQueue(command.AfterWrite)
@@ -254,7 +254,7 @@ func (p *process) deleteAll(c *disrupt.Running) {
 			p.writeDrainBound(c, claim)
 			p.write(func() { p.w.api.delete(p.w.api.claims[n.Claim], p.w.now) })
 		}
-		p.store.SetCommanded(n.Node, false) // it stays marked: it goes
+		p.store.SetCommanded(n.Node, false) // it stays marked: it terminates
 	}
 	p.perform(p.commands.Deleted(c.Token(), failed, p.w.now))
 }

@@ -146,7 +146,7 @@ func (w *World) booted(i *instance) {
 	i.boots++
 	next := old.DeepCopy()
 	next.Status.NodeInfo.BootID = i.boot()
-	if w.rnd.Float64() < w.config.Cures {
+	if w.rnd.Float64() < w.config.RebootsHelp {
 		next.Status.Conditions = slices.DeleteFunc(next.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type != corev1.NodeReady })
 	}
 	w.api.put(next)

@@ -27,7 +27,7 @@ import (
 // batchPoll is how soon a launch that waits for a batch learns that it is written.
 const batchPoll = 100 * time.Millisecond
 
-// lookAt has a claim or a node looked at after a while, once.
+// lookAt queues a claim or a node to be reconciled once, after d.
 func (p *process) lookAt(name string, d time.Duration) {
 	if p.idle(name) {
 		return
@@ -45,7 +45,7 @@ func (p *process) lookAt(name string, d time.Duration) {
 	})
 }
 
-// idle reports whether there is nothing to look at for sure.
+// idle reports whether there is certainly nothing to reconcile.
 func (p *process) idle(name string) bool {
 	if of, is := strings.CutPrefix(name, rebooting); is {
 		claim := p.w.api.claims[of]
@@ -54,7 +54,7 @@ func (p *process) idle(name string) bool {
 	return strings.HasPrefix(name, health) && p.w.ailments == nil
 }
 
-// What else is looked at, besides claims and nodes: reboots of claims, nodes that may be unhealthy, and pools
+// What else is reconciled, besides claims and nodes: reboots of claims, nodes that may be unhealthy, and pools
 // of a fixed size.
 const (
 	rebooting = "reboot/"
@@ -188,8 +188,8 @@ func (p *process) advanceClaim(claim *karpv1.NodeClaim) {
 	}
 }
 
-// sameClaim is equality.Semantic.DeepEqual. What is most of a claim is compared without reflection first: nearly all looks
-// at claims change nothing, and would spend most of their time on finding that out.
+// sameClaim is equality.Semantic.DeepEqual. What is most of a claim is compared without reflection first: nearly all reconciles
+// of claims change nothing, and would spend most of their time on finding that out.
 func sameClaim(a, b *karpv1.NodeClaim) bool {
 	x, y := *a, *b
 	if maps.Equal(x.Labels, y.Labels) && maps.Equal(x.Annotations, y.Annotations) {

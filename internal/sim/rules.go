@@ -142,16 +142,16 @@ func (c *checks) repairs() {
 			continue
 		}
 		reboots := condition.Find(claim.Status.Conditions, karpv1.ConditionRebooting)
-		going := reboots != nil && reboots.Status == "True"
+		rebootRuns := reboots != nil && reboots.Status == "True"
 		tainted := slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpv1.TaintKeyRebooting })
-		if c.lasts(c.marked, name, tainted && !going) > comesOff {
+		if c.lasts(c.marked, name, tainted && !rebootRuns) > comesOff {
 			c.w.broken("G7", "node %s has the taint of a reboot that is over", name)
 		}
-		if up := condition.Find(claim.Status.Conditions, karpv1.ConditionInitialized); going && reboots.Reason == reboot.Issued && up != nil &&
+		if up := condition.Find(claim.Status.Conditions, karpv1.ConditionInitialized); rebootRuns && reboots.Reason == reboot.Issued && up != nil &&
 			up.Reason == reboot.Rebooting && c.w.now.Sub(up.LastTransitionTime.Time) > rebootsLong {
 			c.w.broken("reboot", "claim %s has been rebooting since %s", claim.Name, up.LastTransitionTime)
 		}
-		if c.lasts(c.unhealthySince, name, c.w.quiet && !going && c.repairDue(p, node, claim)) > treated {
+		if c.lasts(c.unhealthySince, name, c.w.quiet && !rebootRuns && c.repairDue(p, node, claim)) > treated {
 			c.w.broken("repair", "node %s is unhealthy and nothing keeps it from being repaired", name)
 			c.unhealthySince[name] = c.w.now
 		}

@@ -66,7 +66,7 @@ func TestRegressionSeeds(t *testing.T) {
 
 // Later ones: volumes on nodes that are on their way (321), a static pool that grew while a node of it was
 // rebooted (476), pods that waited for a node that waited for them (1311), pods of
-// StatefulSets that came back late, for which another node was launched (7183), the controller of old that had
+// StatefulSets that came back late, for which another node was launched (7183), the earlier controller process that had
 // repaired a node, which is no circle (7788), nodes that were launched for pods whose command had
 // ordered some (4435, 6154), a command that was taken over before it had begun, which may have both its nodes and
 // their replacements (4879, 9646), static pools that filled places whose replacements commands were about to order
@@ -109,7 +109,7 @@ func TestSeedsReachEverything(t *testing.T) {
 			"commands for drift": s.Commands[karpv1.ReasonDrifted], "commands for empty nodes": s.Commands[karpv1.ReasonEmpty],
 			"commands for consolidation": s.Commands[karpv1.ReasonUnderutilized], "commands for repair": s.Commands[karpv1.ReasonUnhealthy],
 			"rollbacks": s.Rollbacks, "commands given up": s.Abandoned, "pods that were forced": s.Forced, "crashes": s.Crashes,
-			"claims of static pools": s.Sized, "nodes that went first": s.Emptied, "reboots": s.Reboots, "sick nodes": s.Sick, "volumes that came off": s.Detached,
+			"claims of static pools": s.Sized, "nodes that went first": s.Emptied, "reboots": s.Reboots, "unhealthy nodes": s.Unhealthy, "volumes that came off": s.Detached,
 		} {
 			sum[what] += n
 		}

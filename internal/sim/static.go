@@ -13,7 +13,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// resize has both halves of a controller look at the size of a pool, if it has one.
+// resize queues both halves of the controller of a static pool.
 func (p *process) resize(name string) {
 	if of, known := p.seen[pools][name].(*karpv1.NodePool); known && of.Spec.Replicas != nil {
 		p.lookAt(grow+name, 0)

@@ -157,7 +157,7 @@ func (m *maker) repairs() {
 	}
 	m.c.OldRepair = m.chance(0.2)
 	m.c.Methods.Repair = !m.c.OldRepair
-	m.c.Cures, m.c.NeverBack = pick(m, 0.3, 0.9), pick(m, 0, 0.2)
+	m.c.RebootsHelp, m.c.NeverBack = pick(m, 0.3, 0.9), pick(m, 0, 0.2)
 	for range 1 + m.IntN(5) {
 		m.change("fault: a node becomes unhealthy", (*World).makeUnhealthy)
 	}

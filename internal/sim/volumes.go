@@ -22,7 +22,7 @@ const (
 	bindDone    = "pv.kubernetes.io/bind-completed"
 )
 
-// storageClass makes a volume where the first pod that needs it goes.
+// storageClass provisions a volume in the zone of the first pod that needs it.
 func storageClass() *storagev1.StorageClass {
 	return &storagev1.StorageClass{
 		ObjectMeta: metav1.ObjectMeta{Name: diskClass}, Provisioner: disks, VolumeBindingMode: new(storagev1.VolumeBindingWaitForFirstConsumer),

@@ -45,7 +45,7 @@ type Config struct {
 	Controllers int                  // replicas of the controller on nodes that it manages; 0: it runs elsewhere
 	Repairs     []cloud.Repair       // repair policies; none: nothing is repaired
 	OldRepair   bool                 // repair as it was before it became a method of disruption
-	Cures       float64              // share of reboots that help
+	RebootsHelp float64              // share of reboots that make the node healthy
 	NeverBack   float64              // share of machines that do not come back from one
 	Detach      time.Duration        // of a volume at most
 	Attachable  int32                // volumes of a machine at most
@@ -57,8 +57,8 @@ type Config struct {
 	Packs       bool                 // the scheduler prefers full nodes, which it does only if told to
 	NeverJoins  float64              // share of machines that never do
 	Health      bool                 // pools say whether their nodes register (LC-53), and are backed off if not
-	Every       time.Duration        // between two looks of disruption; 0: ten seconds, as the controller has it
-	Pass        time.Duration        // between two looks at an unchanged cluster
+	Every       time.Duration        // between two passes of disruption; 0: ten seconds, as the controller has it
+	Pass        time.Duration        // between two passes over an unchanged cluster
 
 	FirstOnly bool              // a run ends with its first violation
 	Log       func(line string) // nil: not logged
@@ -90,7 +90,7 @@ type Stats struct {
 	Commands  map[karpv1.DisruptionReason]int
 	Removed   int // nodes that commands removed
 	Rollbacks int
-	Abandoned int // commands that the second look stopped
+	Abandoned int // commands that validation stopped
 	Launched  int
 	Evicted   int // pods that drains ended
 	Forced    int // pods that a deadline ended
@@ -98,7 +98,7 @@ type Stats struct {
 	Sized     int       // claims for pools of fixed size
 	Emptied   int       // nodes that went before their replacement came
 	Reboots   int       // that the cloud accepted
-	Sick      int       // conditions that befell nodes
+	Unhealthy int       // unhealthy conditions of nodes
 	Detached  int       // volumes that came off
 	Nodes     int       // at the end
 	Cost      float64   // at the end, USD an hour
@@ -226,7 +226,7 @@ func (w *World) endFaults() {
 	if w.process == nil {
 		w.boot()
 	}
-	w.process.doom = 0
+	w.process.writesUntilCrash = 0
 	w.process.stalled = [kinds]time.Time{}
 }
 
@@ -302,7 +302,7 @@ func (w *World) between(low, high time.Duration) time.Duration {
 	return low + time.Duration(w.rnd.Int64N(int64(high-low)))
 }
 
-// faulty draws whether something goes wrong; nothing does once the run is quiet.
+// faulty draws whether a fault happens; none does once the run is quiet.
 func (w *World) faulty(share float64) bool {
 	return !w.quiet && share > 0 && w.rnd.Float64() < share
 }

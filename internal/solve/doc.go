@@ -29,7 +29,7 @@
 //
 // The problem:
 //
-//   - Shape: what scheduling looks at in a pod. Equal pods share one (internal/cluster).
+//   - Shape: what scheduling depends on in a pod. Equal pods share one (internal/cluster).
 //   - Class: the pods to place that share a Shape. Pods are placed as counts of a class, never one object at a time.
 //   - Need: one distinct set of node requirements, with what it leaves of each pool and each node.
 //   - Profile: everything about a class but its size: need, tolerations, topology rules, host ports. Classes that differ

@@ -84,7 +84,7 @@ func TestEachPodKeepsItsPlannedBind(t *testing.T) {
 		}
 	}
 	if moved > 0 {
-		t.Errorf("%d pods lost the node that they were promised to another pod like them", moved)
+		t.Errorf("%d pods lost the node that was planned for them to another pod like them", moved)
 	}
 }
 

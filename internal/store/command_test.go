@@ -35,11 +35,11 @@ func TestHeldThenReplaced(t *testing.T) {
 		t.Errorf("marked: going %v, %d pods without a place", n.BeingRemoved, len(v.PodsToPlace))
 	}
 	if want := (solve.Bind{Pod: w1, Node: "ip-2"}); len(v.PlannedBinds) != 1 || v.PlannedBinds[0] != want || !v.Nodes[1].ExpectsDisplaced {
-		t.Errorf("promised %+v, spoken for %v", v.PlannedBinds, v.Nodes[1].ExpectsDisplaced)
+		t.Errorf("planned binds %+v, expects displaced pods %v", v.PlannedBinds, v.Nodes[1].ExpectsDisplaced)
 	}
 	s.feedObject(podObject("w1", "ip-1"), true)
 	if v := s.Disruption(testTypes()); v.Nodes[1].ExpectsDisplaced || v.Nodes[1].Nominated {
-		t.Error("the place is spoken for although the pod is gone")
+		t.Error("the place is still reserved although the pod is gone")
 	}
 	s.SetCommanded("ip-1", false)
 	s.SetRemoving("ip-1", false)
@@ -142,7 +142,7 @@ func TestChanges(t *testing.T) {
 		"a pod is protected": {func(s *Store) {
 			s.feedObject(annotated(podObject("w1", "ip-1"), karpv1.AnnotationDoNotDisrupt, "2h"), false)
 		}, true},
-		"a pod is protected as of old (LC-62)": {func(s *Store) {
+		"a pod is protected by the deprecated annotation (LC-62)": {func(s *Store) {
 			s.feedObject(annotated(podObject("w1", "ip-1"), karpv1.AnnotationDoNotEvict, "true"), false)
 		}, true},
 		"an annotation of a pod that says little": {func(s *Store) { s.feedObject(annotated(podObject("w1", "ip-1"), "example.com/a", "true"), false) }, false},

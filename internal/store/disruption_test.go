@@ -85,7 +85,7 @@ func TestManagedNodesAreThoseOfTheSnapshot(t *testing.T) {
 	}
 }
 
-// SC-52: a node that pending pods were promised is reserved until they are bound, however long the
+// SC-52: a node that is planned for pending pods is reserved until they are bound, however long the
 // next plan takes.
 func TestPlannedNodesAreReserved(t *testing.T) {
 	t.Parallel()
@@ -95,15 +95,15 @@ func TestPlannedNodesAreReserved(t *testing.T) {
 	s.RecordCreatedClaim(claimObject("general-x", "", false), []cluster.PodKey{{Namespace: "default", Name: "w1"}})
 	joined(s, "general-x")
 	if v := s.Disruption(testTypes()); len(v.Nodes) != 1 || !v.Nodes[0].Nominated {
-		t.Errorf("nodes = %+v, want one that is spoken for", v.Nodes)
+		t.Errorf("nodes = %+v, want one that is reserved", v.Nodes)
 	}
 	s.feedObject(podObject("w1", "ip-1"), false)
 	if v := s.Disruption(testTypes()); v.Nodes[0].Nominated {
-		t.Error("the node is still spoken for although its pod is there")
+		t.Error("the node is still reserved although its pod is there")
 	}
 }
 
-// G8: a process that comes later keeps what the one before promised: the pods that a claim was ordered for
+// G8: a process that comes later keeps the reservations of the one before: the pods that a claim was ordered for
 // get its room, until it is up, where the scheduler decides, or goes.
 func TestPlannedNodesAreRestored(t *testing.T) {
 	t.Parallel()
@@ -150,7 +150,7 @@ func TestPlannedNodesAreRestored(t *testing.T) {
 			tc.do(s)
 			for range 2 {
 				if got := s.Snapshot(testTypes()).PlannedNodes; !maps.Equal(got, tc.want) {
-					t.Errorf("promised %v, want %v", got, tc.want)
+					t.Errorf("planned %v, want %v", got, tc.want)
 				}
 			}
 		})
@@ -197,7 +197,7 @@ func TestExpectedNodesAreSpokenFor(t *testing.T) {
 			at = at.Add(tc.late)
 			n := s.Disruption(testTypes()).Nodes[0]
 			if n.Nominated != tc.want || n.ExpectsDisplaced != tc.expectsDisplaced || s.Nominated("ip-1") != (tc.want || tc.expectsDisplaced) {
-				t.Errorf("spoken for: %v, by pods that still run: %v; want %v and %v", n.Nominated, n.ExpectsDisplaced, tc.want, tc.expectsDisplaced)
+				t.Errorf("nominated: %v, expects displaced pods: %v; want %v and %v", n.Nominated, n.ExpectsDisplaced, tc.want, tc.expectsDisplaced)
 			}
 		})
 	}

@@ -69,7 +69,7 @@ func (s *Store) takers() []taker {
 }
 
 // Load takes in objects that were listed, in place of watches: afterwards the cache is complete. Objects must not change
-// afterwards. It fails at the first of a kind that no decision looks at.
+// afterwards. It fails at the first of a kind that no decision depends on.
 func (s *Store) Load(objects []client.Object) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +83,7 @@ func (s *Store) Load(objects []client.Object) error {
 	for _, o := range objects {
 		take := takers[reflect.TypeOf(o)]
 		if take == nil {
-			return fmt.Errorf("no decision looks at a %T", o)
+			return fmt.Errorf("no decision depends on a %T", o)
 		}
 		s.revision++
 		take(o, false)
@@ -186,7 +186,7 @@ func (s *Store) onClaim(obj client.Object, gone bool) {
 	s.setClaim(obj.GetName(), claim)
 }
 
-// onNodeObject takes in a Node. Heartbeats change nothing that decisions look at (FM D13).
+// onNodeObject takes in a Node. Heartbeats change nothing that decisions depend on (FM D13).
 func (s *Store) onNodeObject(obj client.Object, gone bool) {
 	node := obj.(*corev1.Node)
 	if gone {

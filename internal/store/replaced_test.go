@@ -61,7 +61,7 @@ func TestReplacementsAreForThePodsOfTheirNodes(t *testing.T) {
 			}
 			v := s.Snapshot(testTypes())
 			if room := v.PlannedNodes[w1] == "general-y"; room != tc.want || v.AwaitingReplacement[w1] != tc.want || (len(v.Pods) == 1) != tc.want {
-				t.Errorf("promised %v, settled %v, pods %d; want %v", v.PlannedNodes, v.AwaitingReplacement, len(v.Pods), tc.want)
+				t.Errorf("planned %v, awaiting replacement %v, pods %d; want %v", v.PlannedNodes, v.AwaitingReplacement, len(v.Pods), tc.want)
 			}
 			for i := range v.Nodes {
 				if n := &v.Nodes[i]; n.Name == "ip-1" && n.Deleting != tc.want {

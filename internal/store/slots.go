@@ -83,7 +83,7 @@ func (h holders) subtract(types map[string][]catalog.InstanceType) map[string][]
 		return types
 	}
 	out, lists := make(map[string][]catalog.InstanceType, len(types)), map[*catalog.InstanceType][]catalog.InstanceType{}
-	// any order: each pool is looked at by itself
+	// any order: each pool is independent of the others
 	for pool, list := range types {
 		if len(list) == 0 {
 			out[pool] = list
@@ -144,7 +144,7 @@ func (s *Store) slotsFor(nodes []cluster.NewNode) slots {
 	for _, p := range s.places {
 		all.add(s.holderOf(p, s.readPlace(p, sizes).Needs, now))
 	}
-	// any order: each is looked at by itself
+	// any order: each is independent of the others
 	for id, n := range all.taken(reserved, counted) {
 		out.left[id] -= n
 	}
@@ -165,7 +165,7 @@ func (t *slots) checkSlots(n *cluster.NewNode, h *holder) error {
 
 // takeSlot takes a slot of each reservation that a node may come to be in.
 func (t *slots) takeSlot(h *holder) {
-	// any order: each is looked at by itself
+	// any order: each is independent of the others
 	for id := range h.reservations(t.reserved) {
 		t.left[id]--
 	}
@@ -187,7 +187,7 @@ type reservedOffer struct {
 func reservedOffers(types map[string][]catalog.InstanceType) (reserved map[string][]reservedOffer, counted map[string]bool) {
 	reserved, counted = map[string][]reservedOffer{}, map[string]bool{}
 	shared := map[*catalog.InstanceType][]reservedOffer{} // by the first type of a list: most pools share theirs
-	// any order: each pool is looked at by itself
+	// any order: each pool is independent of the others
 	for pool, list := range types {
 		if len(list) == 0 {
 			continue

@@ -39,7 +39,7 @@ func pinned(name, provider string, ids ...string) *karpv1.NodeClaim {
 	return c
 }
 
-// SC-45, FM F08, decision 6: while a claim is on its way its slot is not promised to anybody else, and once
+// SC-45, FM F08, decision 6: while a claim is on its way its slot is not reserved for another claim, and once
 // the cloud counts it, it counts once.
 func TestFM_F08_SlotsOfClaimsInFlight(t *testing.T) {
 	t.Parallel()
@@ -209,7 +209,7 @@ func TestSlotsLeaveListsAlone(t *testing.T) {
 	}
 }
 
-// Trust A16: a node on reserved capacity frees what it costs on demand, whether that can be had at present or not.
+// Trust A16: a node on reserved capacity frees what it costs on demand, whether that has capacity at present or not.
 func TestTrust_A16_WhatAReservedNodeFrees(t *testing.T) {
 	t.Parallel()
 	for capacityType, want := range map[string]float64{karpv1.CapacityTypeReserved: 0.1, karpv1.CapacityTypeOnDemand: 0} {

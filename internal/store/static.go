@@ -12,7 +12,7 @@ func (s *Store) Loads(name string) map[string]cluster.ClaimLoad {
 	now := s.opts.Now()
 	exposed := s.unreplicatedLeaderNode()
 	out := map[string]cluster.ClaimLoad{}
-	// any order: each claim is looked at by itself
+	// any order: each claim is independent of the others
 	for _, p := range s.places {
 		if p.claim == nil || p.claim.Labels[karpv1.LabelNodePool] != name {
 			continue

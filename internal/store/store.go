@@ -50,7 +50,7 @@ type Store struct {
 	changes  uint64 // counts those that matter to consolidation
 	feeds    []feed
 	reader   *cluster.Reader
-	selects  cluster.LabelUse // labels that selectors look at
+	selects  cluster.LabelUse // labels that selectors use
 	keys     int              // how many of them the reader knows
 	guards   *cluster.Guards
 

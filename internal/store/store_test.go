@@ -409,7 +409,7 @@ func BenchmarkSnapshot(b *testing.B) {
 	}
 }
 
-// G8: a pod that was promised a claim keeps it until it needs no place, the claim goes, or another pod
+// G8: a pod with a planned claim keeps it until it needs no place, the claim is deleted, or another pod
 // has its name.
 func TestPlannedNodes(t *testing.T) {
 	t.Parallel()
@@ -454,10 +454,10 @@ func TestPlannedNodes(t *testing.T) {
 			tc.then(s)
 			got := s.Snapshot(testTypes()).PlannedNodes
 			if len(got) != len(tc.want) || !maps.Equal(got, tc.want) {
-				t.Errorf("promised = %v, want %v", got, tc.want)
+				t.Errorf("planned = %v, want %v", got, tc.want)
 			}
 			if len(s.plannedClaims) != len(tc.want) {
-				t.Errorf("%d promises are kept, want %d", len(s.plannedClaims), len(tc.want))
+				t.Errorf("%d planned claims are kept, want %d", len(s.plannedClaims), len(tc.want))
 			}
 		})
 	}

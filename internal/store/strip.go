@@ -68,7 +68,7 @@ func StripPodSpec(s *corev1.PodSpec) {
 // ourAnnotations keeps the annotations that mean something to us.
 func ourAnnotations(all map[string]string) map[string]string {
 	var kept map[string]string
-	// any order: each is looked at by itself
+	// any order: each is independent of the others
 	for key, value := range all {
 		if strings.HasPrefix(key, karpv1.Group+"/") || key == corev1.PodDeletionCost {
 			if kept == nil {

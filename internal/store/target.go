@@ -94,7 +94,7 @@ func (s *Store) updateWaiting(key podKey, slot *podSlot, now time.Time) {
 
 // expireTargets makes pods pending again that were not bound to their target in time.
 func (s *Store) expireTargets(now time.Time) {
-	// any order: each is looked at by itself
+	// any order: each is independent of the others
 	for key, slot := range s.nearlyBound {
 		if !s.targetStillValid(slot, now) {
 			s.revision++
@@ -107,7 +107,7 @@ func (s *Store) expireTargets(now time.Time) {
 // recheckTargets updates the pods whose target is a node that was added or deleted.
 func (s *Store) recheckTargets(node string) {
 	for _, pods := range []map[podKey]*podSlot{s.nearlyBound, s.waiting} {
-		// any order: each is looked at by itself
+		// any order: each is independent of the others
 		for key, slot := range pods {
 			if slot.target == node {
 				s.updateCountedNode(key, slot)
@@ -126,7 +126,7 @@ func (s *Store) recheckVolumeTargets(before, after *corev1.PersistentVolumeClaim
 		claim = before
 	}
 	for _, pods := range []map[podKey]*podSlot{s.nearlyBound, s.waiting} {
-		// any order: each is looked at by itself
+		// any order: each is independent of the others
 		for key, slot := range pods {
 			if !slot.volumes || key.Namespace != claim.Namespace {
 				continue

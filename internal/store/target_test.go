@@ -119,11 +119,11 @@ func TestTrust_A06_NodesOfSuchPodsStay(t *testing.T) {
 	joined(s, "general-x")
 	s.feedObject(nominated("w1", "ip-1"), false)
 	if n := s.Disruption(testTypes()).Nodes[0]; !n.ExpectsDisplaced || n.Nominated {
-		t.Errorf("refuge %v, nominated %v; want a refuge", n.ExpectsDisplaced, n.Nominated)
+		t.Errorf("expects displaced pods %v, nominated %v; want displaced pods only", n.ExpectsDisplaced, n.Nominated)
 	}
 	s.feedObject(podObject("w1", "ip-1"), false)
 	if n := s.Disruption(testTypes()).Nodes[0]; n.ExpectsDisplaced || n.Nominated {
-		t.Error("the node is a refuge although its pod is there")
+		t.Error("the node still expects displaced pods although its pod is there")
 	}
 }
 
@@ -181,7 +181,7 @@ func TestTrust_A03_Nominees(t *testing.T) {
 }
 
 // Pods that were planned for are counted when they are bound, once, by whether they are where they should be.
-// A pod that was nominated keeps what it was promised.
+// A pod that was nominated keeps its reservation.
 func TestTrust_A03_LandedElsewhereIsCounted(t *testing.T) {
 	t.Parallel()
 	counts := map[bool]int{}

@@ -37,7 +37,7 @@ func (x index) volumeLimits(n *cluster.Node, published *storagev1.CSINode) map[s
 		if t == nil {
 			continue
 		}
-		// any order: each driver is looked at by itself
+		// any order: each driver is independent of the others
 		for driver, limit := range t.VolumeLimits {
 			if published != nil && slices.ContainsFunc(published.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == driver }) {
 				continue

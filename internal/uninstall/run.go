@@ -21,7 +21,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/condition"
 )
 
-// lookAgain is how often what is waited for is looked at; sayAgain, how often it is logged.
+// lookAgain is how often what is awaited is checked; sayAgain, how often it is logged.
 const (
 	lookAgain = 2 * time.Second
 	sayAgain  = 30 * time.Second

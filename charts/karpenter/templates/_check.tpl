@@ -14,7 +14,7 @@
 {{- end -}}
 {{- with $text.clusterEndpoint -}}
 {{- if not (regexMatch "^[a-z]+://[^/:]+" .) -}}
-{{- $faults = append $faults (printf "settings.clusterEndpoint is %q; give an absolute URL, such as https://ABCDEF.gr7.eu-west-1.eks.amazonaws.com, or leave it empty to have EKS asked" .) -}}
+{{- $faults = append $faults (printf "settings.clusterEndpoint is %q; give an absolute URL, such as https://ABCDEF.gr7.eu-west-1.eks.amazonaws.com, or leave it empty: it is then read from EKS" .) -}}
 {{- end -}}
 {{- end -}}
 {{- with $text.clusterCABundle -}}

@@ -31,13 +31,13 @@ type fake struct {
 	placement    func(*ec2.DescribePlacementGroupsInput) (*ec2.DescribePlacementGroupsOutput, error)
 	parameters   map[string]string
 
-	asked    []string // one line per call: filters
+	requests []string // one line per call: filters
 	readSSM  []string
 	ssmError error
 }
 
 func (f *fake) ask(filters []ec2types.Filter) error {
-	f.asked = append(f.asked, text(filters))
+	f.requests = append(f.requests, text(filters))
 	return f.err
 }
 

@@ -76,8 +76,8 @@ func TestAliasParameters(t *testing.T) {
 			t.Parallel()
 			f := &fake{}
 			got, err := discoverer(f, newClock()).Images(quiet(t), aliased(alias), "1.34")
-			if err != nil || len(got) > 0 || len(f.asked) > 0 {
-				t.Fatalf("got %v, %v; without any parameter no image is requested, but %v were", got, err, f.asked)
+			if err != nil || len(got) > 0 || len(f.requests) > 0 {
+				t.Fatalf("got %v, %v; without any parameter no image is requested, but %v were", got, err, f.requests)
 			}
 			if diff := cmp.Diff(want, f.readSSM); diff != "" {
 				t.Errorf("parameters (-want +got):\n%s", diff)

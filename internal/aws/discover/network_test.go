@@ -49,7 +49,7 @@ func TestSubnetQueries(t *testing.T) {
 			if err != nil || len(got) > 0 {
 				t.Fatalf("got %v, %v", got, err)
 			}
-			if diff := cmp.Diff(tc.want, f.asked); diff != "" {
+			if diff := cmp.Diff(tc.want, f.requests); diff != "" {
 				t.Errorf("calls (-want +got):\n%s", diff)
 			}
 		})
@@ -91,8 +91,8 @@ func TestSubnetsAreKeptForAWhile(t *testing.T) {
 	nodes := class(awsv1.EC2NodeClassSpec{SubnetSelectorTerms: []awsv1.SubnetSelectorTerm{{ID: "subnet-a"}}})
 	ask := func(want int) {
 		t.Helper()
-		if got, err := d.Subnets(quiet(t), nodes); err != nil || len(got) != 1 || len(f.asked) != want {
-			t.Fatalf("got %v, %v after %d calls, want %d", got, err, len(f.asked), want)
+		if got, err := d.Subnets(quiet(t), nodes); err != nil || len(got) != 1 || len(f.requests) != want {
+			t.Fatalf("got %v, %v after %d calls, want %d", got, err, len(f.requests), want)
 		}
 	}
 	ask(1)
@@ -157,7 +157,7 @@ func TestSecurityGroupQueries(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tc.want, f.asked); diff != "" {
+			if diff := cmp.Diff(tc.want, f.requests); diff != "" {
 				t.Errorf("calls (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff([]awsv1.SecurityGroup{{ID: "sg-a", Name: "a"}, {ID: "sg-b", Name: "b"}}, got); diff != "" {

@@ -55,14 +55,14 @@ func TestReservationQueries(t *testing.T) {
 		t.Errorf("ids (-want +got):\n%s", diff)
 	}
 	want := []string{"state=active", "state=active", "tag-key=a instance-match-criteria=open owner-id=111122223333 state=active"}
-	if diff := cmp.Diff(want, f.asked); diff != "" {
+	if diff := cmp.Diff(want, f.requests); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(map[string]int{"cr-1": 3, "cr-2": 3}, seen); diff != "" {
 		t.Errorf("counts (-want +got):\n%s", diff)
 	}
-	if _, err := d.FreshReservations(quiet(t), nodes); err != nil || len(f.asked) != 6 {
-		t.Errorf("a fresh answer made %d calls in all, %v", len(f.asked), err)
+	if _, err := d.FreshReservations(quiet(t), nodes); err != nil || len(f.requests) != 6 {
+		t.Errorf("a fresh lookup made %d calls in all, %v", len(f.requests), err)
 	}
 	f.err = errThrottled
 	if got, err := d.FreshReservations(quiet(t), nodes); !errors.Is(err, errThrottled) || got != nil {

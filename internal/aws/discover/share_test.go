@@ -94,8 +94,8 @@ func TestEqualTermsAreRequestedOnce(t *testing.T) {
 			d := discoverer(f, c)
 			ask := func(class *awsv1.EC2NodeClass, how func(context.Context, *discover.Discoverer, *awsv1.EC2NodeClass) error, want int) {
 				t.Helper()
-				if err := how(quiet(t), d, class); err != nil || len(f.asked) != want {
-					t.Fatalf("%d calls, want %d; %v", len(f.asked), want, err)
+				if err := how(quiet(t), d, class); err != nil || len(f.requests) != want {
+					t.Fatalf("%d calls, want %d; %v", len(f.requests), want, err)
 				}
 			}
 			ask(one, tc.ask, 2) // one for each term

@@ -26,7 +26,7 @@ const (
 	// A busy account fills the queue with messages about instances of others. Several receivers get through them, and
 	// what they find out about foreign instances holds up neither them nor the actions on ours.
 	mostReceivers = 8
-	mostActions   = 100  // messages whose NodeClaims are looked for and deleted at a time
+	mostActions   = 100  // messages whose NodeClaims are searched for and deleted at a time
 	mostSettling  = 2000 // messages that wait for EC2 or for their deletion; the others just come again
 	mostRemovals  = 20   // calls of DeleteMessage at a time
 

@@ -166,7 +166,7 @@ func (i *Inventory) Terminate(ctx context.Context, id string) error {
 	}
 	state, err := i.terminate.Do(ctx, id)
 	if err != nil {
-		// Also if EC2 does not know it: a moment ago it did, and only the next look may say that it is gone (G3).
+		// Also if EC2 does not know it: a moment ago it did, and only the next list may say that it is gone (G3).
 		i.o.Metrics.TerminationFailures.WithLabelValues(found.Zone, found.ZoneID).Inc()
 		return callError(op, id, err)
 	}

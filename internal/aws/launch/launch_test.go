@@ -234,7 +234,7 @@ func TestFM_F08_ReservationGone(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		if l.o.Reservations.Free("cr-1") != 0 {
-			t.Error("the reservation is promised again")
+			t.Error("the reservation is assigned again")
 		}
 	})
 }

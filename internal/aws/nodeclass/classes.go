@@ -128,7 +128,7 @@ func (r *Classes) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	}
 	switch {
 	case apierrors.IsConflict(err):
-		return ctrl.Result{RequeueAfter: time.Second}, nil // another client wrote; look again
+		return ctrl.Result{RequeueAfter: time.Second}, nil // another client wrote; retry
 	case err != nil:
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	case step.Err != nil:

@@ -50,7 +50,7 @@ type Facts struct {
 type Verdict struct {
 	Reason  string // empty: it would work
 	Message string
-	Retry   bool  // look again soon, the verdict may change by itself
+	Retry   bool  // reconcile again soon: the verdict may change by itself
 	Err     error // no verdict: too many requests, or the service failed
 }
 
@@ -65,6 +65,6 @@ type Step struct {
 
 	Events  []event.Event
 	Assumed []reason.Reason // what was read into the class; reported once per generation
-	After   time.Duration   // when to look again; 0: when something changes
-	Err     error           // what failed; look again with growing delay
+	After   time.Duration   // when to reconcile again; 0: when something changes
+	Err     error           // what failed; retry with back-off
 }

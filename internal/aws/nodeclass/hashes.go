@@ -21,7 +21,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/drift"
 )
 
-// hashAgain is how often the hash is looked at without a change of the class: the version of the
+// hashAgain is how often the hash is checked without a change of the class: the version of the
 // cluster and its certificate are part of it.
 const hashAgain = 5 * time.Minute
 

@@ -108,7 +108,7 @@ type decision struct {
 	step  Step
 }
 
-// firstObservation reports whether this generation of the class was never looked at before.
+// firstObservation reports whether this generation of the class was never reconciled before.
 func (d *decision) firstObservation() bool {
 	seen := condition.Find(d.facts.Class.Status.Conditions, karpv1.ConditionReady)
 	return seen == nil || seen.ObservedGeneration != d.facts.Class.Generation || seen.Reason == condition.AwaitingReconciliation

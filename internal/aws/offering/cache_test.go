@@ -90,7 +90,7 @@ func TestConcurrentUse(t *testing.T) {
 	group.Wait()
 }
 
-// S-101: a search of the log for "instance type" finds what could not be had.
+// S-101: a search of the log for "instance type" finds what had no capacity.
 func TestMarksAreLogged(t *testing.T) {
 	t.Parallel()
 	var lines []string

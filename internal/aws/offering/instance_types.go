@@ -139,7 +139,7 @@ func (s *regionTypes) equalTo(other *regionTypes) bool {
 	return slices.Equal(s.zones, other.zones) && reflect.DeepEqual(s.machines, other.machines)
 }
 
-// labelsFor are the labels of all machines for classes that look like this. Classes mostly look the
+// labelsFor are the labels of all machines for classes of this appearance. Most classes look the
 // same, so the sets are made once.
 func (s *regionTypes) labelsFor(a appearance, region string, limits map[string]limit) []reqs.Set {
 	if made, known := s.labels[a]; known {

@@ -9,7 +9,7 @@ import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 )
 
-// What can never be launched is distinguished from what cannot be had at present.
+// What can never be launched is distinguished from what has no capacity at present.
 func TestTrust_B03_UnsuitedIsNotOutOfCapacity(t *testing.T) {
 	t.Parallel()
 	l := newFixture(t, nil, allTypes(t)...)

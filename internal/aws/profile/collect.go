@@ -63,7 +63,7 @@ func (p *Profiles) Collect(ctx context.Context, objects client.Reader) error {
 	if p.o.Isolated {
 		return nil
 	}
-	// Profiles first: one that is made while we look is then not in the list.
+	// Profiles first: one that is made during the list is then not in the list.
 	list, err := p.list(ctx, p.path())
 	if err != nil || len(list) == 0 {
 		return err

@@ -111,7 +111,7 @@ func newMaker(from Source, o Options) *maker {
 	return m
 }
 
-// freeze puts the view in the order that a Snapshot promises.
+// freeze puts the view in the order that a Snapshot guarantees.
 func (m *maker) freeze() {
 	v := m.view
 	slices.SortFunc(v.Pools, func(a, b cluster.Pool) int {

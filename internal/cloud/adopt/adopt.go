@@ -21,7 +21,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
 
-// listFresh is for how long one list of instances serves several claims that look for theirs.
+// listFresh is for how long one list of instances serves several claims that search for theirs.
 const listFresh = 2 * time.Second
 
 // Adopter finds the instance that an earlier process launched for a claim and did not live to write down

@@ -80,7 +80,7 @@ type Buffers struct {
 	placed map[cluster.PodKey]buffer.Placement // by the last plan; nil before the first
 }
 
-// unreadable is why a kind cannot be watched, and when that was last looked at.
+// unreadable is why a kind cannot be watched, and when that was last checked.
 type unreadable struct {
 	text string
 	at   time.Time

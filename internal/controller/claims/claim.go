@@ -65,7 +65,7 @@ type Claims struct {
 	Live client.Reader
 	// Drivers names the DRA drivers with a complete pool for a node. Nil: the feature is off.
 	Drivers func(ctx context.Context, node string) ([]string, error)
-	// Wake has a claim looked at again. Register sets it. Without it launches are waited for.
+	// Wake requeues a claim. Register sets it. Without it launches are waited for.
 	Wake func(claim string)
 
 	launches launchCache
@@ -149,7 +149,7 @@ func (r *Claims) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	}
 	after, err := r.advance(ctx, stored, claim)
 	if apierrors.IsConflict(err) {
-		return loop.RequeueAfter(loop.Soon), nil // another client wrote; look again once the cache has it
+		return loop.RequeueAfter(loop.Soon), nil // another client wrote; retry once the cache has it
 	}
 	return loop.RequeueAfter(after), client.IgnoreNotFound(err)
 }

@@ -36,7 +36,7 @@ func (b *blockedConditions) write(ctx context.Context, view disrupt.View) error 
 	return errors.Join(forEach(b.metrics, len(changes), func(i int) error {
 		claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: changes[i].Claim}}
 		err := client.IgnoreNotFound(b.patchWithRetry(ctx, claim, true, func() bool { return !changes[i].Apply(claim) }))
-		if err != nil && !onlyConflicts(err) { // a conflict: the next pass looks again
+		if err != nil && !onlyConflicts(err) { // a conflict: the next pass retries
 			return fmt.Errorf("nodeclaim %s: %w", claim.Name, err)
 		}
 		return nil

@@ -60,7 +60,7 @@ func TestFM_K24_DriftAndInterruption(t *testing.T) {
 	}
 	view := s.memory.Disruption(nil)
 	if len(view.PlannedBinds) != 1 || view.PlannedBinds[0].Node != list[0].Name {
-		t.Errorf("the pod of the node is promised %v, want %s", view.PlannedBinds, list[0].Name)
+		t.Errorf("the pod of the node is planned on %v, want %s", view.PlannedBinds, list[0].Name)
 	}
 }
 

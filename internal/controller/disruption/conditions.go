@@ -112,7 +112,7 @@ func (r *Conditions) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	conditions, after := disrupt.Marks(facts)
 	if err := r.writeConditions(ctx, claim, conditions); err != nil {
 		if apierrors.IsConflict(err) {
-			return loop.RequeueAfter(loop.Soon), nil // another client wrote; look again
+			return loop.RequeueAfter(loop.Soon), nil // another client wrote; retry
 		}
 		return ctrl.Result{}, err
 	}

@@ -99,6 +99,7 @@ func (x deleter) rereadHeldClaim(ctx context.Context, r *disrupt.Running, n disr
 func (x deleter) deleteReplacements(ctx context.Context, list []command.Replacement) {
 	failed := forEach(x.metrics, len(list), func(i int) error {
 		claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: list[i].Name}}
+		// Not write.RemoveClaim: the replacement was never used, so it does not count as a disrupted NodeClaim.
 		return client.IgnoreNotFound(x.client.Delete(ctx, claim, client.Preconditions{UID: &list[i].UID}))
 	})
 	if err := errors.Join(failed...); err != nil {

@@ -142,7 +142,7 @@ func (q *CostWrites) write(ctx context.Context, id loop.PodID, value string) (re
 }
 
 // costPatch sets or removes one annotation of the version that was read. It is written out: what was read
-// lacks most annotations, and a patch made from it would remove them all when the last one goes.
+// lacks most annotations, and a patch made from it would remove them all when the last one is removed.
 func costPatch(pod *corev1.Pod, value string) ([]byte, error) {
 	annotations := map[string]any{corev1.PodDeletionCost: nil}
 	if value != "" {

@@ -34,7 +34,7 @@ type seen struct {
 	view      cluster.DisruptionView
 	marks     map[string]bool
 	held      map[string]bool
-	promised  map[cluster.PodKey]string
+	planned   map[cluster.PodKey]string
 	expected  map[string]bool // nodes that were nominated
 	nominated string          // since the first view was cut
 	cuts      int
@@ -74,7 +74,7 @@ func (s *seen) Replace(nodes []string, claims map[cluster.PodKey]string) {
 	for _, n := range nodes {
 		s.marks[n] = true
 	}
-	maps.Copy(s.promised, claims)
+	maps.Copy(s.planned, claims)
 }
 
 func (s *seen) Disruption(map[string][]catalog.InstanceType) cluster.DisruptionView {
@@ -99,7 +99,7 @@ func (s *seen) Inspect(types map[string][]catalog.InstanceType) (cluster.Disrupt
 func emptying(t *testing.T, calls interceptor.Funcs, names ...string) (*disruption.Disruption, *seen, client.Client) {
 	t.Helper()
 	scheme := controllertest.Scheme(t)
-	memory := &seen{marks: map[string]bool{}, held: map[string]bool{}, promised: map[cluster.PodKey]string{}, expected: map[string]bool{}, view: cluster.DisruptionView{Now: time.Now(), Pools: map[string]cluster.ManagedPool{
+	memory := &seen{marks: map[string]bool{}, held: map[string]bool{}, planned: map[cluster.PodKey]string{}, expected: map[string]bool{}, view: cluster.DisruptionView{Now: time.Now(), Pools: map[string]cluster.ManagedPool{
 		"general": {Pool: cluster.Pool{Name: "general", Types: make([]catalog.InstanceType, 1)}, Budgets: []cluster.Budget{{Nodes: "100%"}}},
 	}}}
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(calls).WithStatusSubresource(&karpv1.NodeClaim{}).

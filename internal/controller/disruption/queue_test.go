@@ -83,7 +83,7 @@ func TestProtectedWhileTheReplacementComesUp(t *testing.T) {
 				metav1.SetMetaDataAnnotation(&n.ObjectMeta, karpv1.AnnotationDoNotDisrupt, "true")
 			})
 		},
-		"the node, as of old": func(s *fixture) {
+		"the node, by a deprecated annotation": func(s *fixture) {
 			edit(s, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, func(n *corev1.Node) {
 				metav1.SetMetaDataAnnotation(&n.ObjectMeta, karpv1.AnnotationDoNotConsolidate, "true")
 			})
@@ -120,7 +120,7 @@ func TestReplacementsAreSpokenFor(t *testing.T) {
 	for range 5 {
 		s.work(15 * time.Second)
 		if name := s.replacements()[0].Name; !s.memory.Nominated(name) {
-			t.Fatalf("replacement %s is not spoken for", name)
+			t.Fatalf("replacement %s is not reserved", name)
 		}
 	}
 }

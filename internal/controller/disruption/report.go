@@ -53,10 +53,10 @@ type replacementNode struct {
 // logCommandStart logs that a command starts. The cost of the cluster covers all commands of the decision.
 func (r *reporter) logCommandStart(ctx context.Context, c disrupt.Command, view disrupt.View, decision disrupt.Decision) {
 	logRepairDiagnosis(ctx, c)
-	going, pods := []terminatingNode{}, 0
+	removed, pods := []terminatingNode{}, 0
 	for _, n := range c.Remove {
 		pods += len(n.Pods)
-		going = append(going, terminatingNode{n.Node, n.Claim, n.InstanceType, n.CapacityType, requestedShare(view, n.Node), n.Escalated})
+		removed = append(removed, terminatingNode{n.Node, n.Claim, n.InstanceType, n.CapacityType, requestedShare(view, n.Node), n.Escalated})
 	}
 	coming := []replacementNode{}
 	for i := range c.Create {
@@ -74,8 +74,8 @@ func (r *reporter) logCommandStart(ctx context.Context, c disrupt.Command, view 
 		logger = logger.WithValues("lower-bound", decision.Bound)
 	}
 	logger.Info("disrupting node(s)", "command", c.Text(), "decision", c.Decision, "reason", strings.ToLower(string(c.Reason)),
-		"consolidation-type", c.Type, "disrupted-node-count", len(going), "replacement-node-count", c.Replacements(), "pod-count", pods,
-		"disrupted-nodes", going, "replacement-nodes", coming, "cost-before", decision.Before, "cost-after", decision.After)
+		"consolidation-type", c.Type, "disrupted-node-count", len(removed), "replacement-node-count", c.Replacements(), "pod-count", pods,
+		"disrupted-nodes", removed, "replacement-nodes", coming, "cost-before", decision.Before, "cost-after", decision.After)
 }
 
 // requestedShare returns the share of a node that its pods request.

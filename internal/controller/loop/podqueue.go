@@ -19,7 +19,7 @@ const (
 	DrainBackoffMax = 10 * time.Second
 )
 
-// RegisterPodQueue adds a controller that looks at the pods in its queue, and at no
+// RegisterPodQueue adds a controller that reconciles the pods in its queue, and no
 // others. start is handed the queue once it runs. What fails is tried again with the back-off of drains
 // (G12).
 func RegisterPodQueue(mgr ctrl.Manager, name string, workers int, start source.TypedFunc[PodID], r reconcile.TypedReconciler[PodID]) error {

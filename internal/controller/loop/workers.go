@@ -31,7 +31,7 @@ func DefaultOptions(n int) controller.Options {
 	return Options(n, 100*time.Millisecond, time.Minute)
 }
 
-// Soon is when to look again after another client wrote, or our own write is not in the cache yet. The
+// Soon is when to reconcile again after another client wrote, or our own write is not in the cache yet. The
 // watch mostly calls earlier.
 const Soon = time.Second
 

@@ -16,7 +16,7 @@ import (
 
 const (
 	drainsEvery = 10 * time.Second
-	drainsOld   = time.Minute // a drain that waits is looked at every second
+	drainsOld   = time.Minute // a drain that waits is checked every second
 )
 
 // drainJournal keeps what drains wait for, for later queries.

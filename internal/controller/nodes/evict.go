@@ -25,7 +25,7 @@ type Eviction struct {
 	Node   string
 	Limit  drain.Limit
 	Reason string // why the node is removed
-	Due    bool   // the limit has come: look at the pod at once
+	Due    bool   // the deadline has passed: process the pod at once
 }
 
 // Evictions is the queue of pods to evict. It is in-memory state: after a restart the drains fill

@@ -100,7 +100,7 @@ func (s *surgery) ended(result string) float64 {
 	return testutil.ToFloat64(s.metrics.NodesReboots.WithLabelValues(result))
 }
 
-func sickNode(n *corev1.Node) {
+func nodeWithConditions(n *corev1.Node) {
 	n.Labels[karpv1.LabelInitialized] = "true"
 	n.Status.NodeInfo.BootID = "old"
 }
@@ -116,7 +116,7 @@ func upClaim(c *karpv1.NodeClaim) {
 // V15-08, V15-09, V15-10, V15-34 to V15-43: a reboot from the request to the node that is back.
 func TestReboot(t *testing.T) {
 	t.Parallel()
-	s := newSurgery(t, interceptor.Funcs{}, endNodeObject(sickNode), endClaimObject(upClaim), endPod("web"))
+	s := newSurgery(t, interceptor.Funcs{}, endNodeObject(nodeWithConditions), endClaimObject(upClaim), endPod("web"))
 	if after := s.must(); after != 0 || s.tainted() {
 		t.Error("a claim without a request to reboot was touched")
 	}
@@ -176,7 +176,7 @@ func TestRebootIsRefused(t *testing.T) {
 			return apierrors.NewConflict(schema.GroupResource{}, obj.GetName(), errors.New("changed"))
 		}
 		return c.Delete(ctx, obj, opts...)
-	}}, endNodeObject(sickNode), endClaimObject(upClaim))
+	}}, endNodeObject(nodeWithConditions), endClaimObject(upClaim))
 	s.response = &cloud.Error{Kind: cloud.Denied, Message: "no"}
 	if err := s.commit(new(time.Duration(0))); err != nil {
 		t.Fatal(err)
@@ -209,7 +209,7 @@ func TestRebootIsRefused(t *testing.T) {
 // next process, which counts its own five minutes.
 func TestRebootIsTriedAgain(t *testing.T) {
 	t.Parallel()
-	s := newSurgery(t, interceptor.Funcs{}, endNodeObject(sickNode), endClaimObject(upClaim))
+	s := newSurgery(t, interceptor.Funcs{}, endNodeObject(nodeWithConditions), endClaimObject(upClaim))
 	s.response = errors.New("odd")
 	if err := s.commit(new(time.Duration(0))); err != nil {
 		t.Fatal(err)
@@ -237,7 +237,7 @@ func TestRebootIsTriedAgain(t *testing.T) {
 // V15-34: what goes or reboots already is skipped, and the pass begins anew; a claim that is gone is none.
 func TestCommitSkips(t *testing.T) {
 	t.Parallel()
-	s := newSurgery(t, interceptor.Funcs{}, endNodeObject(sickNode), endClaimObject(upClaim))
+	s := newSurgery(t, interceptor.Funcs{}, endNodeObject(nodeWithConditions), endClaimObject(upClaim))
 	if err := s.commit(nil); err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +256,7 @@ func TestCommitSkips(t *testing.T) {
 // V15-41: a request that cannot be read keeps the node.
 func TestRebootRequestIsInvalid(t *testing.T) {
 	t.Parallel()
-	s := newSurgery(t, interceptor.Funcs{}, endNodeObject(sickNode), endClaimObject(upClaim))
+	s := newSurgery(t, interceptor.Funcs{}, endNodeObject(nodeWithConditions), endClaimObject(upClaim))
 	if err := s.commit(nil); err != nil {
 		t.Fatal(err)
 	}

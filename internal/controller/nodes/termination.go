@@ -196,6 +196,7 @@ func (r *NodeTermination) volumes(ctx context.Context, pods []*corev1.Pod) (map[
 func (s nodeShell) Perform(ctx context.Context, facts *drain.Facts, step drain.Step) (said bool, err error) {
 	r := s.r
 	if step.DeleteClaim && facts.Instance == drain.NotQueried {
+		// Not write.RemoveClaim: the claim follows its Node, whose deletion is no disruption by the controller to count or record.
 		if err := deleteExactly(ctx, r.Client, facts.Claim); err != nil {
 			return false, fmt.Errorf("deleting nodeclaim %s: %w", facts.Claim.Name, err)
 		}

@@ -23,11 +23,11 @@ func TestLC62_OldAnnotationsAreDeprecated(t *testing.T) {
 		on   string
 		want string
 	}{
-		"a pod of old":              {pod: map[string]string{karpv1.AnnotationDoNotEvict: "true"}, on: "p", want: karpv1.AnnotationDoNotEvict + " is deprecated"},
-		"a node of old":             {node: map[string]string{karpv1.AnnotationDoNotConsolidate: "true"}, on: "n", want: karpv1.AnnotationDoNotConsolidate + " is deprecated"},
-		"the annotation of today":   {pod: map[string]string{karpv1.AnnotationDoNotDisrupt: "true"}, on: "p"},
-		"both":                      {pod: map[string]string{karpv1.AnnotationDoNotDisrupt: "true", karpv1.AnnotationDoNotEvict: "true"}, on: "p"},
-		"of old, but without force": {pod: map[string]string{karpv1.AnnotationDoNotEvict: "false"}, on: "p"},
+		"a deprecated pod annotation":    {pod: map[string]string{karpv1.AnnotationDoNotEvict: "true"}, on: "p", want: karpv1.AnnotationDoNotEvict + " is deprecated"},
+		"a deprecated node annotation":   {node: map[string]string{karpv1.AnnotationDoNotConsolidate: "true"}, on: "n", want: karpv1.AnnotationDoNotConsolidate + " is deprecated"},
+		"the annotation of today":        {pod: map[string]string{karpv1.AnnotationDoNotDisrupt: "true"}, on: "p"},
+		"both":                           {pod: map[string]string{karpv1.AnnotationDoNotDisrupt: "true", karpv1.AnnotationDoNotEvict: "true"}, on: "p"},
+		"deprecated, but without effect": {pod: map[string]string{karpv1.AnnotationDoNotEvict: "false"}, on: "p"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

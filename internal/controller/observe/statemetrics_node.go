@@ -16,7 +16,7 @@ import (
 )
 
 // podAmount is what pods request of a resource and how far they may go, in thousandths: sums of whole
-// numbers come back to zero when the last pod goes.
+// numbers return to zero when the last pod is deleted.
 type podAmount struct{ request, limit int64 }
 
 // podResource is the amount of one resource that one pod takes.

@@ -95,7 +95,7 @@ func (r *Pools) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	}
 	err = r.perform(ctx, facts.Pool, step)
 	if apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: time.Second}, nil // another client wrote; look again
+		return ctrl.Result{RequeueAfter: time.Second}, nil // another client wrote; retry
 	}
 	if err == nil {
 		r.Health.recordDecision(facts.Pool, step.Launches, len(facts.Launches.Results))

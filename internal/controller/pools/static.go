@@ -33,7 +33,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// notSynced is how soon a static pool is looked at again while the cache is incomplete.
+// notSynced is how soon a static pool is checked again while the cache is incomplete.
 const notSynced = time.Second
 
 // staticStore is the cluster state that the size of pools is decided on.

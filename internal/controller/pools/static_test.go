@@ -263,7 +263,7 @@ func (c *cached) List(ctx context.Context, list client.ObjectList, opts ...clien
 	return nil
 }
 
-// FM M02, I22: scaled up and down under drift, with caches that lag, claims that go slowly and processes that
+// FM M02, I22: scaled up and down under drift, with caches that lag, claims that terminate slowly and processes that
 // die, a pool never has more claims than limits.nodes, and ends with as many as it wants.
 func TestFM_M02_NeverMoreThanTheLimit(t *testing.T) {
 	t.Parallel()

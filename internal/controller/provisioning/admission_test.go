@@ -89,17 +89,17 @@ func TestFM_A13_AlteredClaims(t *testing.T) {
 func TestRH_02_UnhealthyPoolsRest(t *testing.T) {
 	t.Parallel()
 	l := newFixture(t)
-	unhealthy := controllertest.ReadyPool("sick") // before "other": names descend
+	unhealthy := controllertest.ReadyPool("unhealthy") // before "other": names descend
 	unhealthy.Status.Conditions = append(unhealthy.Status.Conditions, metav1.Condition{Type: karpv1.ConditionNodeRegistrationHealthy, Status: metav1.ConditionFalse})
 	l.add(unhealthy, controllertest.PendingPod("web", "1"))
-	l.LaunchBackoff.RecordUnhealthy("sick", time.Now())
+	l.LaunchBackoff.RecordUnhealthy("unhealthy", time.Now())
 	l.Pass(t.Context())
 	if len(l.claims()) != 0 || !l.emitted.Saw("web FailedScheduling", "its last nodes did not register") {
 		t.Errorf("%d claims of a pool that rests; said %q", len(l.claims()), l.emitted.Said)
 	}
-	l.LaunchBackoff.RecordHealthy("sick")
+	l.LaunchBackoff.RecordHealthy("unhealthy")
 	l.Pass(t.Context())
-	if claims := l.claims(); len(claims) != 1 || claims[0].Labels[karpv1.LabelNodePool] != "sick" {
+	if claims := l.claims(); len(claims) != 1 || claims[0].Labels[karpv1.LabelNodePool] != "unhealthy" {
 		t.Errorf("%d claims once the back-off is over, want one", len(claims))
 	}
 	l.add(controllertest.ReadyPool("other"), controllertest.PendingPod("huge", "6"))

@@ -44,7 +44,7 @@ func TestTrust_A05_InsufficientCapacityOfOneKindLeavesTheRest(t *testing.T) {
 		t.Fatalf("%d claims, want one: that of the pod that needs no large type", len(claims))
 	}
 	if got := claims[0].Spec.Requirements; got[len(got)-1].Key != corev1.LabelInstanceTypeStable || len(got[len(got)-1].Values) != 1 || got[len(got)-1].Values[0] != "small" {
-		t.Errorf("requirements %v, want only the type that can be had", got)
+		t.Errorf("requirements %v, want only the type that has capacity", got)
 	}
 	if !l.emitted.Saw("big FailedScheduling", "out of capacity at present: large") {
 		t.Errorf("the pod that waits does not hear why: %q", l.emitted.Said)

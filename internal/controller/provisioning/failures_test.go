@@ -356,11 +356,11 @@ func TestFM_I25_JobsEveryMinute(t *testing.T) {
 	}
 }
 
-// lateShop offers each type in two partitions of a placement group and names the id of its zone.
-type lateShop struct{ *controllertest.Catalogue }
+// partitionedCatalogue offers each type in two partitions of a placement group and names the id of its zone.
+type partitionedCatalogue struct{ *controllertest.Catalogue }
 
-func (s lateShop) Types(ctx context.Context, pool *karpv1.NodePool) ([]catalog.InstanceType, error) {
-	types, err := s.Catalogue.Types(ctx, pool)
+func (c partitionedCatalogue) Types(ctx context.Context, pool *karpv1.NodePool) ([]catalog.InstanceType, error) {
+	types, err := c.Catalogue.Types(ctx, pool)
 	for i := range types {
 		var split []catalog.Offering
 		for _, o := range types[i].Offerings {
@@ -379,7 +379,7 @@ func (s lateShop) Types(ctx context.Context, pool *karpv1.NodePool) ([]catalog.I
 func TestFM_I26_LabelsThatComeLate(t *testing.T) {
 	t.Parallel()
 	l := newFixture(t)
-	l.Cloud = lateShop{l.provider}
+	l.Cloud = partitionedCatalogue{l.provider}
 	pod := controllertest.PendingPod("picky", "1")
 	pod.Spec.NodeSelector = map[string]string{awsv1.LabelPlacementGroupPartition: "2", awsv1.LabelZoneID: "az1"}
 	l.add(controllertest.ReadyPool("general"), pod)

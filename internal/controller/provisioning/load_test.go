@@ -14,8 +14,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
 )
 
-// slowly is a clock that moves with every look at it, as if each step of planning took that long.
-func slowly(l *fixture, step time.Duration) {
+// advanceOnRead sets a clock that advances with every read, as if each step of planning took that long.
+func advanceOnRead(l *fixture, step time.Duration) {
 	at := time.Now()
 	l.Now = func() time.Time { at = at.Add(step); return at }
 }
@@ -25,7 +25,7 @@ func slowly(l *fixture, step time.Duration) {
 func TestFM_I13_PlansThatAreCutOff(t *testing.T) {
 	t.Parallel()
 	l := newFixture(t)
-	slowly(l, time.Second)
+	advanceOnRead(l, time.Second)
 	const impossible, possible = 150, 20
 	l.add(controllertest.ReadyPool("general"))
 	for i := range impossible {
@@ -63,11 +63,11 @@ func TestFM_I13_PlansThatAreCutOff(t *testing.T) {
 	}
 }
 
-// FM I14: a pod with more wishes and alternatives than anybody can look at does not keep others waiting.
+// FM I14: a pod with more preferences and alternatives than can be tried does not delay others.
 func TestFM_I14_OnePathologicalPod(t *testing.T) {
 	t.Parallel()
 	l := newFixture(t)
-	slowly(l, time.Millisecond)
+	advanceOnRead(l, time.Millisecond)
 	odd := controllertest.PendingPod("odd", "7")
 	odd.Labels = map[string]string{"app": "odd"}
 	terms := &corev1.NodeSelector{}
@@ -106,7 +106,7 @@ func TestFM_I14_OnePathologicalPod(t *testing.T) {
 func TestFM_I12_TenThousandPodsAtOnce(t *testing.T) {
 	t.Parallel()
 	l := newFixture(t)
-	slowly(l, time.Millisecond)
+	advanceOnRead(l, time.Millisecond)
 	const pods = 10_000
 	l.add(controllertest.ReadyPool("general"))
 	for i := range pods {

@@ -71,7 +71,7 @@ func TestTrust_C02_IgnoredPreferencesAreReported(t *testing.T) {
 	}
 	emitted := 0
 	for _, line := range l.emitted.Said {
-		if strings.Contains(line, "DefaultAssumed: spec.affinity.nodeAffinity.preferred: has 300 entries; planning looks at 100") {
+		if strings.Contains(line, "DefaultAssumed: spec.affinity.nodeAffinity.preferred: has 300 entries; planning considers 100") {
 			emitted++
 		}
 	}

@@ -61,13 +61,13 @@ type (
 		Command disrupt.Command
 		Busy    *disrupt.Candidate
 	}
-	// Objected is a node of a command that stays after the second look.
+	// Objected is a node of a command that stays after validation.
 	Objected struct {
 		Command   disrupt.Command
 		Objection disrupt.Objection
 		Events    []disrupt.ObjectEvent
 	}
-	// Invalid is a command to which the second look objected.
+	// Invalid is a command that validation rejected.
 	Invalid struct{ Command disrupt.Command }
 	// Awaited is an event on a replacement that is not up yet.
 	Awaited struct {

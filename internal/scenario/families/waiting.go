@@ -181,7 +181,7 @@ func (m *maker) threePools(n int) {
 // preferences is s7: nothing is required, much is wished for.
 func (m *maker) preferences(n int) {
 	const apps = 40
-	m.describe("preferences only, %d apps: half prefer to be apart by host, a quarter spread by zone and host if possible, a quarter prefer a zone and, in vain, arm64", apps)
+	m.describe("preferences only, %d apps: half prefer to be apart by host, a quarter spread by zone and host if possible, a quarter prefer a zone and arm64, which is not offered", apps)
 	m.scenario.NodePools, m.scenario.DaemonSets = []*karpv1.NodePool{generalPool()}, daemons()
 	wish := func(weight int32, key, value string) corev1.PreferredSchedulingTerm {
 		return corev1.PreferredSchedulingTerm{Weight: weight, Preference: matching(expression(key, corev1.NodeSelectorOpIn, value))}

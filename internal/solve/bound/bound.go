@@ -21,8 +21,8 @@ type demandClass struct {
 	count  int
 }
 
-// Of returns what new nodes for the pods placed cost at least, whatever the plan: what they ask
-// for in all, less what existing nodes they may use have left, at the best prices there are (packing.md).
+// Of returns what new nodes for the pods placed cost at least, whatever the plan: what they
+// request in total, less what existing nodes they may use have left, at the best prices there are (packing.md).
 // Spread, affinity and zones are left out, which makes it lower, never wrong.
 func Of(m *model.Model, left []int) float64 {
 	classes := demandClasses(m, left)

@@ -86,7 +86,7 @@ func (e *explainer) poolObstacles(poolID int) []reason.Reason {
 	return all
 }
 
-// isOfPool reports whether a miss is about the pool itself, so that its types need no look.
+// isOfPool reports whether a miss is about the pool itself, so that its types need no check.
 func isOfPool(code reason.Code) bool {
 	switch code {
 	case reason.PoolFiltered, reason.PoolSoldOut, reason.ClassUnsuited, reason.PoolClosed:
