@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 )
 
 // Service answers questions about one cluster. Local does so for a Cluster in memory; the client of a controller
@@ -99,15 +101,34 @@ func (l Local) Fleet(context.Context) (Fleet, error) { return FleetOf(l.Cluster)
 // Explain implements Service.
 func (l Local) Explain(ctx context.Context, about Subject) (Explanation, error) {
 	e, err := Explain(l.Cluster, about)
-	if err != nil || l.Past == nil {
+	if l.Past == nil {
 		return e, err
 	}
 	past, unread := l.Past.History(ctx, HistoryQuery{Object: about})
+	switch {
+	case err == nil:
+	case unread == nil && len(past.Events) > 0:
+		e = removed(about, l.Cluster.View.Now, past.Events)
+	default:
+		return Explanation{}, err
+	}
 	if unread != nil { // an explanation without history is better than none
 		past.Notes = []string{"earlier decisions cannot be read: " + unread.Error()}
 	}
 	e.History, e.Notes = past.Events, append(e.Notes, past.Notes...)
 	return e, nil
+}
+
+// removed explains an object that the cluster does not have any more by what was decided about it.
+func removed(about Subject, now time.Time, events []Event) Explanation {
+	last := events[len(events)-1]
+	for _, e := range slices.Backward(events) {
+		if e.Saves != 0 || e.Kind == "command" || e.Kind == "removal" { // says why; an outcome says how far it got
+			last = e
+			break
+		}
+	}
+	return Explanation{Subject: about, At: now, Answer: fmt.Sprintf("The cluster does not have %s any more. At %s: %s.", about, last.At.UTC().Format(time.RFC3339), strings.TrimSuffix(last.Text, "."))}
 }
 
 // Subjects implements Lister.
