@@ -27,21 +27,21 @@ func TestS_116_ForbiddenRequestsAreReported(t *testing.T) {
 	)
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for name, tc := range map[string]struct {
-		answers []string // empty: allowed
-		path    string
-		then    string        // path of the requests that follow; empty: the same
-		age     time.Duration // of the last response, when readiness is requested
-		lines   []string      // a part of each
-		unready string        // a part of what readiness says; empty: it is fine
+		responses []string // empty: allowed
+		path      string
+		then      string        // path of the requests that follow; empty: the same
+		age       time.Duration // of the last response, when readiness is requested
+		lines     []string      // a part of each
+		unready   string        // a part of what readiness says; empty: it is fine
 	}{
-		"a list that nothing works without": {answers: []string{pods, pods, pods}, path: listing, lines: []string{"may not list pods"}, unready: `add the rule {apiGroups: [""], resources: [pods], verbs: [get, list, watch]} to ClusterRole karpenter-core`},
-		"allowed later":                     {answers: []string{pods, ""}, path: listing, lines: []string{"may not list pods", "may now list pods"}},
-		"a watch begins instead":            {answers: []string{pods, ""}, path: listing, then: listing + "?watch=true", lines: []string{"may not list pods", "may now list pods"}},
-		"not requested since":               {answers: []string{pods}, path: listing, age: deniedLately + time.Second, lines: []string{"may not list pods"}},
-		"a write":                           {answers: []string{nodes, nodes}, path: "/api/v1/nodes/n", lines: []string{"may not patch nodes: no node is registered"}},
-		"a right that may be missing":       {answers: []string{ranges}, path: "/api/v1/limitranges"},
-		"admission":                         {answers: []string{quota}, path: listing},
-		"nothing is forbidden":              {answers: []string{""}, path: listing},
+		"a list that nothing works without": {responses: []string{pods, pods, pods}, path: listing, lines: []string{"may not list pods"}, unready: `add the rule {apiGroups: [""], resources: [pods], verbs: [get, list, watch]} to ClusterRole karpenter-core`},
+		"allowed later":                     {responses: []string{pods, ""}, path: listing, lines: []string{"may not list pods", "may now list pods"}},
+		"a watch begins instead":            {responses: []string{pods, ""}, path: listing, then: listing + "?watch=true", lines: []string{"may not list pods", "may now list pods"}},
+		"not requested since":               {responses: []string{pods}, path: listing, age: deniedLately + time.Second, lines: []string{"may not list pods"}},
+		"a write":                           {responses: []string{nodes, nodes}, path: "/api/v1/nodes/n", lines: []string{"may not patch nodes: no node is registered"}},
+		"a right that may be missing":       {responses: []string{ranges}, path: "/api/v1/limitranges"},
+		"admission":                         {responses: []string{quota}, path: listing},
+		"nothing is forbidden":              {responses: []string{""}, path: listing},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -51,7 +51,7 @@ func TestS_116_ForbiddenRequestsAreReported(t *testing.T) {
 				log: funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{}), now: func() time.Time { return at },
 				seen: map[rights.Denial]*denied{},
 			}
-			left := tc.answers
+			left := tc.responses
 			transport := d.wrapTransport(roundTrip(func(*http.Request) (*http.Response, error) {
 				code, text := http.StatusOK, left[0]
 				if text != "" {
@@ -60,7 +60,7 @@ func TestS_116_ForbiddenRequestsAreReported(t *testing.T) {
 				left = left[1:]
 				return &http.Response{StatusCode: code, Body: io.NopCloser(strings.NewReader(text))}, nil
 			}))
-			for i, want := range tc.answers {
+			for i, want := range tc.responses {
 				path := tc.path
 				if i > 0 && tc.then != "" {
 					path = tc.then

@@ -26,10 +26,10 @@ import (
 func TestDR_02_DevicesMayNotBeServed(t *testing.T) {
 	t.Parallel()
 	missing := &apimeta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "resource.k8s.io", Kind: "ResourceSlice"}, SearchedVersions: []string{"v1"}}
-	answers := []error{missing, missing, nil}
+	responses := []error{missing, missing, nil}
 	api := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
-		err := answers[0]
-		answers = answers[1:]
+		err := responses[0]
+		responses = responses[1:]
 		return err
 	}}).Build()
 	var lines []string
@@ -55,7 +55,7 @@ func TestDR_02_DevicesMayNotBeServed(t *testing.T) {
 func TestDR_02_DevicesAreServedLater(t *testing.T) {
 	t.Parallel()
 	var served atomic.Bool
-	answer := func(w http.ResponseWriter, body any) {
+	respond := func(w http.ResponseWriter, body any) {
 		w.Header().Set("Content-Type", "application/json")
 		if err := json.NewEncoder(w).Encode(body); err != nil {
 			t.Error(err)
@@ -63,25 +63,25 @@ func TestDR_02_DevicesAreServedLater(t *testing.T) {
 	}
 	version := metav1.GroupVersionForDiscovery{GroupVersion: "resource.k8s.io/v1", Version: "v1"}
 	api := http.NewServeMux()
-	api.HandleFunc("/api", func(w http.ResponseWriter, _ *http.Request) { answer(w, metav1.APIVersions{Versions: []string{"v1"}}) })
-	api.HandleFunc("/api/v1", func(w http.ResponseWriter, _ *http.Request) { answer(w, metav1.APIResourceList{GroupVersion: "v1"}) })
+	api.HandleFunc("/api", func(w http.ResponseWriter, _ *http.Request) { respond(w, metav1.APIVersions{Versions: []string{"v1"}}) })
+	api.HandleFunc("/api/v1", func(w http.ResponseWriter, _ *http.Request) { respond(w, metav1.APIResourceList{GroupVersion: "v1"}) })
 	api.HandleFunc("/apis", func(w http.ResponseWriter, _ *http.Request) {
 		groups := metav1.APIGroupList{}
 		if served.Load() {
 			groups.Groups = []metav1.APIGroup{{Name: "resource.k8s.io", Versions: []metav1.GroupVersionForDiscovery{version}, PreferredVersion: version}}
 		}
-		answer(w, groups)
+		respond(w, groups)
 	})
 	api.HandleFunc("/apis/resource.k8s.io/", func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case !served.Load():
 			http.NotFound(w, r)
 		case r.URL.Path == "/apis/resource.k8s.io/v1":
-			answer(w, metav1.APIResourceList{GroupVersion: "resource.k8s.io/v1", APIResources: []metav1.APIResource{{Name: "resourceslices", Kind: "ResourceSlice", Verbs: []string{"list", "watch"}}}})
+			respond(w, metav1.APIResourceList{GroupVersion: "resource.k8s.io/v1", APIResources: []metav1.APIResource{{Name: "resourceslices", Kind: "ResourceSlice", Verbs: []string{"list", "watch"}}}})
 		case r.URL.Path == "/apis/resource.k8s.io/v1/resourceslices":
-			answer(w, resourcev1.ResourceSliceList{TypeMeta: metav1.TypeMeta{APIVersion: "resource.k8s.io/v1", Kind: "ResourceSliceList"}})
+			respond(w, resourcev1.ResourceSliceList{TypeMeta: metav1.TypeMeta{APIVersion: "resource.k8s.io/v1", Kind: "ResourceSliceList"}})
 		default: // the group itself
-			answer(w, metav1.APIGroup{Name: "resource.k8s.io", Versions: []metav1.GroupVersionForDiscovery{version}, PreferredVersion: version})
+			respond(w, metav1.APIGroup{Name: "resource.k8s.io", Versions: []metav1.GroupVersionForDiscovery{version}, PreferredVersion: version})
 		}
 	})
 	server := httptest.NewServer(api)

@@ -29,13 +29,13 @@ func TestTrust_A12_LimitRangesMayBeForbidden(t *testing.T) {
 
 func limitRangesMayBeForbidden(t *testing.T) {
 	denied := apierrors.NewForbidden(schema.GroupResource{Resource: "limitranges"}, "", errors.New("no rule"))
-	answers := []error{errors.New("the server is starting"), denied, denied, nil}
+	responses := []error{errors.New("the server is starting"), denied, denied, nil}
 	api := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
 		if _, is := list.(*corev1.LimitRangeList); !is {
 			t.Errorf("%T was listed", list)
 		}
-		err := answers[0]
-		answers = answers[1:]
+		err := responses[0]
+		responses = responses[1:]
 		return err
 	}}).Build()
 	var lines []string
@@ -50,8 +50,8 @@ func limitRangesMayBeForbidden(t *testing.T) {
 			t.Fatalf("try() = %v, %v, followed %d times; want to try again later", done, err, followed)
 		}
 	}
-	if err := l.Start(ctx); err != nil || followed != 1 || len(answers) != 0 {
-		t.Errorf("Start() = %v, followed %d times, %d answers left; want to follow once it may", err, followed, len(answers))
+	if err := l.Start(ctx); err != nil || followed != 1 || len(responses) != 0 {
+		t.Errorf("Start() = %v, followed %d times, %d responses left; want to follow once it may", err, followed, len(responses))
 	}
 	if len(lines) != 1 || !strings.Contains(lines[0], "allow the service account to list and watch limitranges") {
 		t.Errorf("log: %q, want one line that names the right", lines)

@@ -18,7 +18,7 @@ type lookups struct {
 	group        *discover.PlacementGroup
 	reservations []discover.Reservation
 	err          error
-	asked        int
+	requested    int
 }
 
 func (l *lookups) KnownPlacementGroup(*awsv1.EC2NodeClass) (discover.PlacementGroup, bool) {
@@ -29,7 +29,7 @@ func (l *lookups) KnownPlacementGroup(*awsv1.EC2NodeClass) (discover.PlacementGr
 }
 
 func (l *lookups) FreshReservations(context.Context, *awsv1.EC2NodeClass) ([]discover.Reservation, error) {
-	l.asked++
+	l.requested++
 	return l.reservations, l.err
 }
 
@@ -45,16 +45,16 @@ func TestDrifted(t *testing.T) {
 	reserved := func(i *inventory.Instance) { i.Reservation, i.CapacityType = "cr-1", "reserved" }
 	found := []discover.Reservation{{CapacityReservation: awsv1.CapacityReservation{ID: "cr-1"}}}
 	for name, tc := range map[string]struct {
-		class    *awsv1.EC2NodeClass
-		image    string
-		instance []func(*inventory.Instance)
-		claim    []func(*karpv1.NodeClaim)
-		gone     bool
-		fails    error
-		lookup   *lookups
-		asked    int
-		want     string
-		wantErr  bool
+		class     *awsv1.EC2NodeClass
+		image     string
+		instance  []func(*inventory.Instance)
+		claim     []func(*karpv1.NodeClaim)
+		gone      bool
+		fails     error
+		lookup    *lookups
+		requested int
+		want      string
+		wantErr   bool
 	}{
 		"nothing changed":                    {class: resolved(), image: "ami-1"},
 		"another image":                      {class: resolved(), image: "ami-0", want: "AMIDrift"},
@@ -62,9 +62,9 @@ func TestDrifted(t *testing.T) {
 		"another subnet":                     {class: resolved(), image: "ami-1", instance: []func(*inventory.Instance){func(i *inventory.Instance) { i.Subnet = "subnet-2" }}, want: "SubnetDrift"},
 		"an ended instance drifts no more":   {class: resolved(), image: "ami-0", gone: true},
 		"G3 an instance that cannot be read": {class: resolved(), image: "ami-0", fails: &cloud.Error{Kind: cloud.Throttled}, wantErr: true},
-		"a reservation that is gone":         {class: resolved(), image: "ami-1", instance: []func(*inventory.Instance){reserved}, claim: []func(*karpv1.NodeClaim){inReservation("cr-1", "default")}, asked: 1, want: "CapacityReservationDrift"},
-		"a reservation that is back":         {class: resolved(), image: "ami-1", instance: []func(*inventory.Instance){reserved}, claim: []func(*karpv1.NodeClaim){inReservation("cr-1", "default")}, lookup: &lookups{reservations: found}, asked: 1},
-		"reservations that cannot be read":   {class: resolved(), image: "ami-1", instance: []func(*inventory.Instance){reserved}, claim: []func(*karpv1.NodeClaim){inReservation("cr-1", "default")}, lookup: &lookups{err: errors.New("no")}, asked: 1, wantErr: true},
+		"a reservation that is gone":         {class: resolved(), image: "ami-1", instance: []func(*inventory.Instance){reserved}, claim: []func(*karpv1.NodeClaim){inReservation("cr-1", "default")}, requested: 1, want: "CapacityReservationDrift"},
+		"a reservation that is back":         {class: resolved(), image: "ami-1", instance: []func(*inventory.Instance){reserved}, claim: []func(*karpv1.NodeClaim){inReservation("cr-1", "default")}, lookup: &lookups{reservations: found}, requested: 1},
+		"reservations that cannot be read":   {class: resolved(), image: "ami-1", instance: []func(*inventory.Instance){reserved}, claim: []func(*karpv1.NodeClaim){inReservation("cr-1", "default")}, lookup: &lookups{err: errors.New("no")}, requested: 1, wantErr: true},
 		"the placement group is new":         {class: resolved(func(c *awsv1.EC2NodeClass) { c.Spec.PlacementGroupSelector = &awsv1.PlacementGroupSelector{Name: "g"} }), image: "ami-1", lookup: &lookups{group: &discover.PlacementGroup{ID: "pg-1"}}, want: "PlacementGroupDrift"},
 		"the placement group is not known":   {class: resolved(func(c *awsv1.EC2NodeClass) { c.Spec.PlacementGroupSelector = &awsv1.PlacementGroupSelector{Name: "g"} }), image: "ami-1"},
 	} {
@@ -82,8 +82,8 @@ func TestDrifted(t *testing.T) {
 				c.Status.ImageID, c.Labels[corev1.LabelInstanceTypeStable] = tc.image, "m5.large"
 			}}, tc.claim...)...)
 			got, err := (&drifter{inventory: w, types: w, lookup: l}).drifted(t.Context(), tc.class, claim)
-			if string(got.Code) != tc.want || (err != nil) != tc.wantErr || l.asked != tc.asked {
-				t.Errorf("%q, %v, called %d times", got, err, l.asked)
+			if string(got.Code) != tc.want || (err != nil) != tc.wantErr || l.requested != tc.requested {
+				t.Errorf("%q, %v, called %d times", got, err, l.requested)
 			}
 		})
 	}

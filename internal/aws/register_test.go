@@ -55,7 +55,7 @@ type silent struct{ *world }
 func (silent) Flips(client.Object, []condition.Flip) {}
 
 func TestEverythingCanBeComposedAndRegistered(t *testing.T) {
-	c, w := connect(t, &ec2Server{answers: []int{200}})
+	c, w := connect(t, &ec2Server{responses: []int{200}})
 	mgr := newManager(t)
 	cloud := &Cloud{clients: c, o: driver.Options{
 		Config:  config.Config{AWS: config.AWS{ClusterName: "sandbox", InterruptionQueue: "q", ZonalShift: true}},
@@ -77,7 +77,7 @@ func TestEverythingCanBeComposedAndRegistered(t *testing.T) {
 // FM E01: what matters is how long this process has led. A standby that takes over after an hour knows as little
 // of what was launched a moment ago as one that just started.
 func TestFM_E01_AStandbyThatTakesOverIsNotSure(t *testing.T) {
-	c, w := connect(t, &ec2Server{answers: []int{200}}) // EC2 knows no instance
+	c, w := connect(t, &ec2Server{responses: []int{200}}) // EC2 knows no instance
 	now := start
 	cloud := &Cloud{clients: c, o: driver.Options{Client: w.kube, Reader: w.kube, Events: silent{w}, Metrics: w.metrics, Now: func() time.Time { return now }}}
 	var err error

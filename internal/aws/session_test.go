@@ -22,18 +22,18 @@ import (
 
 // ec2Server responds to requests to EC2 with the next of its responses, the last of them forever.
 type ec2Server struct {
-	mu      sync.Mutex
-	answers []int // HTTP status codes
-	agents  []string
+	mu        sync.Mutex
+	responses []int // HTTP status codes
+	agents    []string
 }
 
 func (s *ec2Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.agents = append(s.agents, r.UserAgent())
-	state := s.answers[0]
-	if len(s.answers) > 1 {
-		s.answers = s.answers[1:]
+	state := s.responses[0]
+	if len(s.responses) > 1 {
+		s.responses = s.responses[1:]
 	}
 	w.WriteHeader(state)
 	switch state {
@@ -67,7 +67,7 @@ func connect(t *testing.T, server *ec2Server) (*clients, *world) {
 }
 
 func TestRequestsAndAttemptsAreCounted(t *testing.T) {
-	server := &ec2Server{answers: []int{503, 200}}
+	server := &ec2Server{responses: []int{503, 200}}
 	c, w := connect(t, server)
 	if _, err := c.ec2.DescribeInstanceTypes(t.Context(), &ec2.DescribeInstanceTypesInput{}); err != nil {
 		t.Fatal(err)
@@ -92,11 +92,11 @@ func TestRequestsAndAttemptsAreCounted(t *testing.T) {
 
 func TestTheConnectionIsChecked(t *testing.T) {
 	for name, tc := range map[string]struct {
-		answer int
-		fails  bool
-	}{"a dry run that would work": {412, false}, "an answer to no dry run": {200, true}, "no service": {400, true}} {
+		response int
+		fails    bool
+	}{"a dry run that would work": {412, false}, "a response to no dry run": {200, true}, "no service": {400, true}} {
 		t.Run(name, func(t *testing.T) {
-			c, _ := connect(t, &ec2Server{answers: []int{tc.answer}})
+			c, _ := connect(t, &ec2Server{responses: []int{tc.response}})
 			if err := checkReachable(t.Context(), c.ec2, c.region, "sandbox"); (err != nil) != tc.fails {
 				t.Error(err)
 			}
@@ -170,7 +170,7 @@ func TestARegionIsNeeded(t *testing.T) {
 }
 
 func TestPricesAreRequestedInTheirOwnRegion(t *testing.T) {
-	c, _ := connect(t, &ec2Server{answers: []int{200}})
+	c, _ := connect(t, &ec2Server{responses: []int{200}})
 	if got := c.pricing.Options().Region; got != "eu-central-1" {
 		t.Error(got)
 	}

@@ -26,9 +26,9 @@ func halfEmpty(t *testing.T, nodes int) disrupt.View {
 }
 
 // polls is a limit that is over once it was polled so often, and how often it was.
-func polls(n int) (limit func() bool, asked *int) {
-	asked = new(int)
-	return func() bool { *asked++; return *asked > n }, asked
+func polls(n int) (limit func() bool, requested *int) {
+	requested = new(int)
+	return func() bool { *requested++; return *requested > n }, requested
 }
 
 // Trust C04: whichever limit of consolidation runs out, and whenever, the commands are legal, none is lost that a search of

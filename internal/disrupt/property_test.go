@@ -254,12 +254,12 @@ func TestLooseMovesStandAlone(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		q := random.Question(drawn{t}, random.Options{Nodes: 20, Pods: 80, Workloads: 4, Types: 8, Pools: 2})
-		answer := solve.Consolidate(q, never)
-		if !answer.Loose {
+		result := solve.Consolidate(q, never)
+		if !result.Loose {
 			return
 		}
 		var d disrupt.Decision
-		for _, m := range answer.Moves {
+		for _, m := range result.Moves {
 			if rapid.Bool().Draw(t, "made") {
 				c := disrupt.Command{Bind: m.Bind, Create: m.Create, Saves: m.Saves}
 				for _, name := range m.Remove {
@@ -283,19 +283,19 @@ func TestMostBoundsMoves(t *testing.T) {
 		for i := range q.View.Pools {
 			q.Most[q.View.Pools[i].Name] = rapid.IntRange(0, 4).Draw(t, "most")
 		}
-		answer := solve.Consolidate(q, never)
-		if found := check.Consolidation(q, answer); len(found) > 0 {
-			t.Fatalf("%v\nanswer %s\nquestion %s", found, describe(answer), describe(q))
+		result := solve.Consolidate(q, never)
+		if found := check.Consolidation(q, result); len(found) > 0 {
+			t.Fatalf("%v\nanswer %s\nquestion %s", found, describe(result), describe(q))
 		}
 		gone := map[string]int{}
-		for _, m := range answer.Moves {
+		for _, m := range result.Moves {
 			for _, name := range m.Remove {
 				gone[q.View.Node(name).Pool]++
 			}
 		}
 		for pool, count := range gone {
 			if count > q.Most[pool] {
-				t.Fatalf("%d nodes of pool %s go, want at most %d\n%s", count, pool, q.Most[pool], describe(answer))
+				t.Fatalf("%d nodes of pool %s go, want at most %d\n%s", count, pool, q.Most[pool], describe(result))
 			}
 		}
 	})

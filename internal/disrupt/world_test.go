@@ -55,11 +55,11 @@ func settled(v disrupt.View) *cluster.Snapshot {
 // judge returns what is wrong with the commands of a decision that were tried on a cluster.
 func judge(v disrupt.View, d disrupt.Decision) []check.Violation {
 	q := solve.Question{View: settled(v), Policy: v.Policy}
-	answer := solve.Consolidation{}
+	result := solve.Consolidation{}
 	for i := range v.Cluster.Nodes {
-		answer.Before += v.Cluster.Nodes[i].Price
+		result.Before += v.Cluster.Nodes[i].Price
 	}
-	answer.After = answer.Before
+	result.After = result.Before
 	for i := range d.Commands {
 		c := &d.Commands[i]
 		if len(c.Template) > 0 || c.Decision == disrupt.TerminateFirst || c.Decision == disrupt.Reboot { // where its pods go is found out later, or they stay
@@ -73,10 +73,10 @@ func judge(v disrupt.View, d disrupt.Decision) []check.Violation {
 			m.Remove = append(m.Remove, c.Remove[j].Node)
 		}
 		q.Candidates = append(q.Candidates, m.Remove...)
-		answer.Moves = append(answer.Moves, m)
-		answer.After -= m.Saves
+		result.Moves = append(result.Moves, m)
+		result.After -= m.Saves
 	}
-	found := check.Consolidation(q, answer)
+	found := check.Consolidation(q, result)
 	return slices.DeleteFunc(found, func(f check.Violation) bool {
 		return f.Code == check.SavesWrong && slices.ContainsFunc(d.Commands, func(c disrupt.Command) bool { return c.Saves <= 0 }) // drift may cost
 	})

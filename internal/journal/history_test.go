@@ -45,7 +45,7 @@ func texts(h inspect.History) (out []string) {
 	return out
 }
 
-// What is asked about an object is what names it: as its node, its claim, its pool or its pod.
+// The history of an object has what names it as its node, its claim, its pool or its pod.
 func TestEX_31_HistoryOfObjects(t *testing.T) {
 	t.Parallel()
 	const (

@@ -18,15 +18,15 @@ import (
 
 // judges is a fake API server: it knows tokens, and counts its calls.
 type judges struct {
-	verdicts map[string]journal.Verdict
-	err      error
-	asked    int
+	verdicts  map[string]journal.Verdict
+	err       error
+	requested int
 }
 
 func (j *judges) Review(_ context.Context, token, path string) (journal.Verdict, error) {
-	j.asked++
+	j.requested++
 	if path != journal.Path {
-		return journal.Unknown, errors.New("asked for " + path)
+		return journal.Unknown, errors.New("requested for " + path)
 	}
 	return j.verdicts[token], j.err
 }
@@ -83,14 +83,14 @@ func TestGuardCachesReviews(t *testing.T) {
 		get(guard, journal.Path, "Bearer reader")
 		get(guard, journal.Path, "Bearer stranger")
 	}
-	if review.asked != 2 {
-		t.Errorf("called %d times about two tokens", review.asked)
+	if review.requested != 2 {
+		t.Errorf("called %d times about two tokens", review.requested)
 	}
 	now = now.Add(11 * time.Second)
 	get(guard, journal.Path, "Bearer reader")
 	get(guard, journal.Path, "Bearer stranger")
-	if review.asked != 3 {
-		t.Errorf("called %d times, want once more about the stranger", review.asked)
+	if review.requested != 3 {
+		t.Errorf("called %d times, want once more about the stranger", review.requested)
 	}
 	review.verdicts["reader"] = journal.Forbidden
 	now = now.Add(time.Minute)
@@ -103,8 +103,8 @@ func TestGuardCachesReviews(t *testing.T) {
 			busy++
 		}
 	}
-	if busy == 0 || review.asked > 100 {
-		t.Errorf("200 unknown tokens were reviewed %d times, %d were turned away", review.asked, busy)
+	if busy == 0 || review.requested > 100 {
+		t.Errorf("200 unknown tokens were reviewed %d times, %d were turned away", review.requested, busy)
 	}
 }
 
@@ -130,8 +130,8 @@ func TestGuardIsFair(t *testing.T) {
 	for i := range 2000 {
 		from(fmt.Sprintf("10.0.0.1:%d", 2000+i), fmt.Sprint("noise", i))
 	}
-	if review.asked > 100 {
-		t.Errorf("one caller caused %d reviews", review.asked)
+	if review.requested > 100 {
+		t.Errorf("one caller caused %d reviews", review.requested)
 	}
 	for name, tc := range map[string]struct {
 		address, token string
@@ -145,11 +145,11 @@ func TestGuardIsFair(t *testing.T) {
 			t.Errorf("%s: %d, want %d", name, code, tc.want)
 		}
 	}
-	asked := review.asked
+	requested := review.requested
 	for i := range 20_000 {
 		from(fmt.Sprintf("10.1.%d.%d:1", i%5000/100, i%100), fmt.Sprint("crowd", i))
 	}
-	if more := review.asked - asked; more > 100 {
+	if more := review.requested - requested; more > 100 {
 		t.Errorf("a crowd caused %d reviews", more)
 	}
 	now = now.Add(time.Minute)
@@ -182,10 +182,10 @@ func TestSelfReview(t *testing.T) {
 				if err := json.NewDecoder(req.Body).Decode(&question); err != nil {
 					t.Errorf("the question is no JSON: %v", err)
 				}
-				asked := question.Spec.NonResourceAttributes
+				requested := question.Spec.NonResourceAttributes
 				if req.URL.Path != "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews" || req.Header.Get("Authorization") != "Bearer theirs" ||
-					asked.Path != journal.Path || asked.Verb != "get" {
-					t.Errorf("%s %s as %q for %+v", req.Method, req.URL, req.Header.Get("Authorization"), asked)
+					requested.Path != journal.Path || requested.Verb != "get" {
+					t.Errorf("%s %s as %q for %+v", req.Method, req.URL, req.Header.Get("Authorization"), requested)
 				}
 				w.Header().Set("Content-Type", "application/json")
 				w.WriteHeader(tc.answer)

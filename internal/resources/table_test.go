@@ -121,11 +121,11 @@ func TestUnitsAgreesWithExactArithmetic(t *testing.T) {
 
 func TestUnknownNames(t *testing.T) {
 	t.Parallel()
-	asked := corev1.ResourceList{"a/x": resource.MustParse("2"), "b/y": resource.MustParse("3"), "c/z": resource.MustParse("0")}
-	if got, want := (Table{}).Requests(asked), vec(0, 0, 0, 0, 5); !got.Equal(want) {
+	requested := corev1.ResourceList{"a/x": resource.MustParse("2"), "b/y": resource.MustParse("3"), "c/z": resource.MustParse("0")}
+	if got, want := (Table{}).Requests(requested), vec(0, 0, 0, 0, 5); !got.Equal(want) {
 		t.Errorf("Requests() = %v, want %v", got, want)
 	}
-	if got := (Table{}).Capacity(asked); !got.IsZero() {
+	if got := (Table{}).Capacity(requested); !got.IsZero() {
 		t.Errorf("Capacity() = %v, want none", got)
 	}
 }

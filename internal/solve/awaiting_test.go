@@ -27,22 +27,22 @@ func TestPlanAwaitingReplacement(t *testing.T) {
 	}
 	key := func(name string) cluster.PodKey { return cluster.PodKey{Namespace: "default", Name: name} }
 	for name, tc := range map[string]struct {
-		pods    map[string]int64 // cpu, by name
-		settled []string
-		bind    map[string]string
-		asked   []string // pods of the problem that was solved in the end
+		pods      map[string]int64 // cpu, by name
+		settled   []string
+		bind      map[string]string
+		requested []string // pods of the problem that was solved in the end
 	}{
 		"all of them fit": {
 			pods: map[string]int64{"a": 2, "b": 2}, settled: []string{"a", "b"},
-			bind: map[string]string{"a": "replacement", "b": "replacement"}, asked: []string{"a", "b"},
+			bind: map[string]string{"a": "replacement", "b": "replacement"}, requested: []string{"a", "b"},
 		},
 		"one has lost its capacity, and the other one keeps it before a pending pod": {
 			pods: map[string]int64{"a": 4, "lost": 3, "waits": 4}, settled: []string{"a", "lost"},
-			bind: map[string]string{"a": "replacement"}, asked: []string{"a", "waits"},
+			bind: map[string]string{"a": "replacement"}, requested: []string{"a", "waits"},
 		},
 		"none fits": {
 			pods: map[string]int64{"lost": 5, "waits": 4}, settled: []string{"lost"},
-			bind: map[string]string{"waits": "replacement"}, asked: []string{"waits"},
+			bind: map[string]string{"waits": "replacement"}, requested: []string{"waits"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -64,14 +64,14 @@ func TestPlanAwaitingReplacement(t *testing.T) {
 			}
 			problem.View.Pending = problem.Pods
 			solved, plan := solve.PlanAwaitingReplacement(problem, settled, func() bool { return false })
-			bind, asked := map[string]string{}, []string{}
+			bind, requested := map[string]string{}, []string{}
 			for _, b := range plan.Bind {
 				bind[b.Pod.Name] = b.Node
 			}
 			for i := range solved.Pods {
-				asked = append(asked, solved.Pods[i].Key.Name)
+				requested = append(requested, solved.Pods[i].Key.Name)
 			}
-			if diff := cmp.Diff(tc.bind, bind) + cmp.Diff(tc.asked, asked); diff != "" {
+			if diff := cmp.Diff(tc.bind, bind) + cmp.Diff(tc.requested, requested); diff != "" {
 				t.Error(diff)
 			}
 			for _, n := range plan.Create {

@@ -32,8 +32,8 @@ node name=n2 pool=default type=m zone=b
 bound name=web count=3 node=n1
 bound name=db node=n2
 `)
-	answer := solve.Consolidate(solve.Question{View: p.View, Candidates: []string{"n1", "n2"}}, stopIf(false))
-	if answer.After != 1 || answer.Bound > 1 {
-		t.Errorf("costs %v, at least %v; want 1, and no more", answer.After, answer.Bound)
+	result := solve.Consolidate(solve.Question{View: p.View, Candidates: []string{"n1", "n2"}}, stopIf(false))
+	if result.After != 1 || result.Bound > 1 {
+		t.Errorf("costs %v, at least %v; want 1, and no more", result.After, result.Bound)
 	}
 }

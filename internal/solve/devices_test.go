@@ -802,9 +802,9 @@ func TestConsolidationOfNodesWithDevices(t *testing.T) {
 			tc.build(w)
 			for _, greedy := range []bool{false, true} {
 				q := solve.Question{View: &w.view, Candidates: tc.candidates, Policy: solve.Policy{Workers: 1, AnySaving: true, Greedy: greedy}}
-				answer := solve.Consolidate(q, nil)
+				result := solve.Consolidate(q, nil)
 				var got []string
-				for _, m := range answer.Moves {
+				for _, m := range result.Moves {
 					for _, n := range m.Remove {
 						got = append(got, "remove "+n)
 					}
@@ -813,7 +813,7 @@ func TestConsolidationOfNodesWithDevices(t *testing.T) {
 				if diff := cmp.Diff(tc.want, got); diff != "" {
 					t.Errorf("want - got +\n%s", diff)
 				}
-				if wrong := check.Consolidation(q, answer); len(wrong) > 0 {
+				if wrong := check.Consolidation(q, result); len(wrong) > 0 {
 					t.Errorf("it breaks rules: %v", wrong)
 				}
 			}

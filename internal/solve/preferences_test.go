@@ -17,13 +17,13 @@ func TestTrust_B03_PreferencesThatHoldNodesAreNamed(t *testing.T) {
 	for seed := range uint64(1000) {
 		q := random.Question(rand.New(rand.NewPCG(seed, 3)), random.Options{Nodes: 6})
 		q.Policy.IgnorePreferences = false
-		answer := solve.Consolidate(q, stopIf(false))
-		if len(answer.Moves) > 0 {
+		result := solve.Consolidate(q, stopIf(false))
+		if len(result.Moves) > 0 {
 			continue
 		}
 		free := q
 		free.Policy.IgnorePreferences = true
-		for _, v := range answer.Kept {
+		for _, v := range result.Kept {
 			if v.Why.Code != reason.PreferenceKept {
 				continue
 			}

@@ -223,18 +223,18 @@ func TestServiceCIDR(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			asked := &fakeEKS{cluster: described()}
-			asked.cluster.KubernetesNetworkConfig = tc.network
+			requested := &fakeEKS{cluster: described()}
+			requested.cluster.KubernetesNetworkConfig = tc.network
 			o := options()
-			o.EKS = asked
+			o.EKS = requested
 			c := New(o)
 			got, err := c.ServiceCIDR(t.Context())
 			if got != tc.want || (err == nil) != (tc.want != "") {
 				t.Errorf("ServiceCIDR() = %q, %v; want %q", got, err, tc.want)
 			}
-			asked.cluster = described()
-			if again, err := c.ServiceCIDR(t.Context()); err != nil || (tc.want != "" && (again != tc.want || asked.calls != 1)) {
-				t.Errorf("again: %q, %v, %d calls; it is kept once it is known", again, err, asked.calls)
+			requested.cluster = described()
+			if again, err := c.ServiceCIDR(t.Context()); err != nil || (tc.want != "" && (again != tc.want || requested.calls != 1)) {
+				t.Errorf("again: %q, %v, %d calls; it is kept once it is known", again, err, requested.calls)
 			}
 		})
 	}
@@ -242,17 +242,17 @@ func TestServiceCIDR(t *testing.T) {
 
 func TestLastingFacts(t *testing.T) {
 	t.Parallel()
-	asked := &fakeEKS{cluster: described()}
+	requested := &fakeEKS{cluster: described()}
 	o := options()
-	o.EKS = asked
+	o.EKS = requested
 	c := New(o)
 	arn, err := c.ARN(t.Context())
 	group, second := c.SecurityGroup(t.Context())
-	if err := errors.Join(err, second); err != nil || arn != "arn:aws:eks:us-east-1:1:cluster/demo" || group != "sg-1" || asked.calls != 1 {
-		t.Errorf("%s, %s, %v after %d calls", arn, group, err, asked.calls)
+	if err := errors.Join(err, second); err != nil || arn != "arn:aws:eks:us-east-1:1:cluster/demo" || group != "sg-1" || requested.calls != 1 {
+		t.Errorf("%s, %s, %v after %d calls", arn, group, err, requested.calls)
 	}
-	asked.err = errors.New("throttled")
-	if _, err := New(Options{Settings: o.Settings, EKS: asked}).ARN(t.Context()); err == nil {
+	requested.err = errors.New("throttled")
+	if _, err := New(Options{Settings: o.Settings, EKS: requested}).ARN(t.Context()); err == nil {
 		t.Error("EKS does not respond, yet there is an ARN")
 	}
 }

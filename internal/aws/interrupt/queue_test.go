@@ -278,7 +278,7 @@ func TestFM_H05_ASharedQueueIsReportedOnce(t *testing.T) {
 
 func TestFM_H06_AMissingQueueIsReportedSlowlyAndFoundLater(t *testing.T) {
 	t.Parallel()
-	for name, missing := range map[string]string{"what SQS answers": "AWS.SimpleQueueService.NonExistentQueue", "what its model says": "QueueDoesNotExist"} {
+	for name, missing := range map[string]string{"what SQS responses": "AWS.SimpleQueueService.NonExistentQueue", "what its model says": "QueueDoesNotExist"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {

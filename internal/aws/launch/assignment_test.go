@@ -58,7 +58,7 @@ func TestFM_A05_IdsAreDealtOnce(t *testing.T) {
 	inBubble(t, types, func(l *fixture) {
 		t := l.t
 		l.free["subnet-a"] = 1_000_000
-		l.answer = func(n int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
+		l.response = func(n int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
 			if n > 1 {
 				t.Error("what is out is requested again")
 			}
@@ -84,7 +84,7 @@ func TestLeftoversStayTogether(t *testing.T) {
 	inBubble(t, types, func(l *fixture) {
 		t := l.t
 		l.free["subnet-a"] = 1_000_000
-		l.answer = func(n int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
+		l.response = func(n int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
 			return l.serve(in, func(string, string) string {
 				if n == 1 {
 					return "InsufficientInstanceCapacity"
@@ -102,7 +102,7 @@ func TestFM_A04_MoreThanAskedFor(t *testing.T) {
 	t.Parallel()
 	inBubble(t, twoZones(), func(l *fixture) {
 		t := l.t
-		l.answer = func(_ int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
+		l.response = func(_ int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
 			out := l.serve(in, nil)
 			out.Instances[0].InstanceIds = append(out.Instances[0].InstanceIds, "i-surplus")
 			return out, nil
@@ -117,26 +117,26 @@ func TestTokens(t *testing.T) {
 	t.Parallel()
 	inBubble(t, twoZones(), func(l *fixture) {
 		t := l.t
-		answers := []error{
+		responses := []error{
 			errors.New("connection reset"),             // nothing is known: the same token
 			fault("InternalError", "sorry"),            // neither here
 			fault("RequestLimitExceeded", "slow down"), // nor here
 			fault("InvalidParameterValue", "no"),       // for certain: a new token
 			fault("IdempotentParameterMismatch", "?"),  // used before: a new token
 		}
-		l.answer = func(n int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
-			if n <= len(answers) {
-				return nil, answers[n-1]
+		l.response = func(n int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
+			if n <= len(responses) {
+				return nil, responses[n-1]
 			}
 			return l.serve(in, nil), nil
 		}
-		for n := range answers {
+		for n := range responses {
 			_, err := l.Launch(t.Context(), l.request(nodeClaim("x")))
 			if cloud.Is(err, cloud.NoCapacity) || cloud.Is(err, cloud.NotFound) || err == nil {
-				t.Errorf("E09 answer %d: %v", n, err)
+				t.Errorf("E09 response %d: %v", n, err)
 			}
 			if used := errors.Is(err, ErrTokenUsed); used != (n == 4) {
-				t.Errorf("A01 answer %d is %v", n, err)
+				t.Errorf("A01 response %d is %v", n, err)
 			}
 		}
 		l.must(l.request(nodeClaim("x")))
@@ -169,7 +169,7 @@ func TestClaimsAskAgainInOrder(t *testing.T) {
 	for range 20 {
 		l := newFixture(t, kind("m5.large", spot("a", 1), onDemand("b", 2)))
 		l.free["subnet-b"], l.free["subnet-b2"], l.free["subnet-b3"], l.free["subnet-b4"] = 100, 90, 80, 75
-		l.answer = func(_ int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
+		l.response = func(_ int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
 			return l.serve(in, func(string, string) string {
 				if in.TargetCapacitySpecification.DefaultTargetCapacityType == ec2types.DefaultTargetCapacityTypeSpot {
 					return "InsufficientInstanceCapacity"
@@ -213,7 +213,7 @@ func TestTrust_A07_WinnersDoNotWaitForLosers(t *testing.T) {
 	inBubble(t, types, func(l *fixture) {
 		t := l.t
 		l.free["subnet-a"] = 1_000_000
-		l.answer = func(n int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
+		l.response = func(n int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
 			out := l.serve(in, nil)
 			if n > 1 {
 				time.Sleep(40 * time.Second)

@@ -149,7 +149,7 @@ type fixture struct {
 	fleets    []*ec2.CreateFleetInput
 	calls     []string // with the time
 	deleted   []string // templates
-	answer    func(n int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error)
+	response  func(n int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error)
 	dryRun    func(action, subnet string) error
 	ids       int
 }
@@ -161,7 +161,7 @@ func newFixture(tb testing.TB, types ...catalog.InstanceType) *fixture {
 		templates: map[string]map[string]string{}, dns: "10.100.0.10",
 		dryRun: func(string, string) error { return fault("DryRunOperation", "would have worked") },
 	}
-	l.answer = func(_ int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) { return l.serve(in, nil), nil }
+	l.response = func(_ int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) { return l.serve(in, nil), nil }
 	l.Launcher = New(Options{
 		EC2: l, Catalog: l, Discover: l, Cluster: l, Unavailable: offering.NewUnavailable(time.Now), Reservations: offering.NewReservations(time.Now),
 		Settings: Settings{Region: "eu-west-1", ReservedCapacity: true}, Metrics: metric.New(prometheus.NewRegistry()), Now: time.Now,
@@ -226,7 +226,7 @@ func (l *fixture) CreateFleet(_ context.Context, in *ec2.CreateFleetInput, _ ...
 		}
 	}
 	l.fleets = append(l.fleets, in)
-	return l.answer(len(l.fleets), in)
+	return l.response(len(l.fleets), in)
 }
 
 func (l *fixture) RunInstances(_ context.Context, in *ec2.RunInstancesInput, _ ...func(*ec2.Options)) (*ec2.RunInstancesOutput, error) {

@@ -86,7 +86,7 @@ func TestS004_TheNextOfferingsAreTriedAtOnce(t *testing.T) {
 		t := l.t
 		var times []time.Duration
 		start := time.Now()
-		l.answer = func(n int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
+		l.response = func(n int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
 			times = append(times, time.Since(start))
 			return l.serve(in, func(string, string) string {
 				if n < 3 {
@@ -121,7 +121,7 @@ func TestS004_TenRoundsAtMost(t *testing.T) {
 	}
 	inBubble(t, types, func(l *fixture) {
 		t := l.t
-		l.answer = func(_ int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
+		l.response = func(_ int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
 			return l.serve(in, func(string, string) string { return "InsufficientInstanceCapacity" }), nil
 		}
 		_, err := l.Launch(t.Context(), l.request(nodeClaim("x")))
@@ -141,7 +141,7 @@ func TestFallsBackToOnDemandAtOnce(t *testing.T) {
 			t.Parallel()
 			inBubble(t, twoZones(), func(l *fixture) {
 				t := l.t
-				l.answer = func(_ int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
+				l.response = func(_ int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
 					return l.serve(in, func(string, string) string {
 						if in.SpotOptions != nil {
 							return code
@@ -169,7 +169,7 @@ func TestFM_F05_SpotAloneAndNoRole(t *testing.T) {
 	t.Parallel()
 	inBubble(t, twoZones(), func(l *fixture) {
 		t := l.t
-		l.answer = func(_ int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
+		l.response = func(_ int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
 			return l.serve(in, func(string, string) string { return "AuthFailure.ServiceLinkedRoleCreationNotPermitted" }), nil
 		}
 		_, err := l.Launch(t.Context(), l.request(nodeClaim("x", in(karpv1.LabelCapacityType, "spot"))))
@@ -186,7 +186,7 @@ func TestFM_F06_SubnetFull(t *testing.T) {
 	inBubble(t, twoZones(), func(l *fixture) {
 		t := l.t
 		l.free["subnet-a2"] = 50
-		l.answer = func(_ int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
+		l.response = func(_ int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
 			full := func(o ec2types.FleetLaunchTemplateOverridesRequest) bool {
 				return strings.HasPrefix(*o.SubnetId, "subnet-a")
 			}
@@ -222,7 +222,7 @@ func TestFM_F08_ReservationGone(t *testing.T) {
 	t.Parallel()
 	inBubble(t, []catalog.InstanceType{kind("m5.large", held("a", "cr-1", 5, 0), onDemand("a", 1))}, func(l *fixture) {
 		t := l.t
-		l.answer = func(n int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
+		l.response = func(n int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
 			return l.serve(in, func(string, string) string {
 				if n == 1 {
 					return "ReservationCapacityExceeded"
@@ -244,7 +244,7 @@ func TestFM_F14_SpreadGroupFull(t *testing.T) {
 	inBubble(t, append(twoZones(), kind("c5.large", spot("a", 0.03))), func(l *fixture) {
 		t := l.t
 		l.group = &discover.PlacementGroup{ID: "pg-1", Strategy: "spread"}
-		l.answer = func(n int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
+		l.response = func(n int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
 			out := l.serve(in, func(_, zone string) string {
 				if zone == "a" {
 					return "InsufficientInstanceCapacity"
@@ -285,7 +285,7 @@ func TestOtherErrors(t *testing.T) {
 				t.Parallel()
 				inBubble(t, twoZones(), func(l *fixture) {
 					t := l.t
-					l.answer = func(_ int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
+					l.response = func(_ int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
 						if whole {
 							return nil, fault(code, "sorry")
 						}
@@ -315,7 +315,7 @@ func TestAnswersWithHoles(t *testing.T) {
 	t.Parallel()
 	inBubble(t, twoZones(), func(l *fixture) {
 		t := l.t
-		l.answer = func(n int, _ *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
+		l.response = func(n int, _ *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
 			switch n {
 			case 1:
 				return &ec2.CreateFleetOutput{Errors: []ec2types.CreateFleetError{{ErrorCode: new("InsufficientInstanceCapacity")}}}, nil

@@ -24,7 +24,7 @@ func TestFM_A10_TemplateDeletedMeanwhile(t *testing.T) {
 		if diff := cmp.Diff([]string{"fleet", "describe", "create", "fleet"}, l.calls); diff != "" {
 			t.Error(diff)
 		}
-		l.answer = func(int, *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
+		l.response = func(int, *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
 			return nil, fault("InvalidLaunchTemplateName.NotFoundException", "gone")
 		}
 		l.calls = nil

@@ -23,7 +23,7 @@ func TestTrust_B09_UnavailableTypesAreLoggedAtTheDefaultLevel(t *testing.T) {
 	}
 	inBubble(t, types, func(l *fixture) {
 		t := l.t
-		l.answer = func(n int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
+		l.response = func(n int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
 			return l.serve(in, func(string, string) string {
 				if n < 3 {
 					return "InsufficientInstanceCapacity"

@@ -27,7 +27,7 @@ func immaterial() map[string]string {
 		"spec.securityGroupSelectorTerms":                       resolved,
 		"spec.amiSelectorTerms":                                 resolved + "; the family of an alias enters as the family",
 		"spec.capacityReservationSelectorTerms":                 resolved,
-		"spec.placementGroupSelector":                           "the group that was found enters, and whether one is asked for",
+		"spec.placementGroupSelector":                           "the group that was found enters, and whether one is requested",
 		"spec.userData":                                         boot,
 		"spec.role":                                             identity,
 		"spec.instanceProfile":                                  identity,

@@ -114,18 +114,18 @@ func (a *askedEC2) DescribeInstanceTypeOfferings(ctx context.Context, in *ec2.De
 
 func TestQuestions(t *testing.T) {
 	t.Parallel()
-	asked := &askedEC2{fakeEC2: fakeEC2{infos: allTypes(t)}}
-	newFixture(t, func(o *Options) { o.EC2 = asked })
+	requested := &askedEC2{fakeEC2: fakeEC2{infos: allTypes(t)}}
+	newFixture(t, func(o *Options) { o.EC2 = requested })
 	filters := map[string]string{}
-	for _, f := range asked.types.Filters {
+	for _, f := range requested.types.Filters {
 		filters[*f.Name] = strings.Join(f.Values, ",")
 	}
 	want := map[string]string{"supported-virtualization-type": "hvm", "processor-info.supported-architecture": "x86_64,arm64"}
 	if diff := cmp.Diff(want, filters); diff != "" {
 		t.Errorf("filters (-want +got):\n%s", diff)
 	}
-	if *asked.types.MaxResults != 100 || *asked.offerings.MaxResults != 1000 || asked.offerings.LocationType != "availability-zone" {
-		t.Errorf("pages of %d and %d, by %s", *asked.types.MaxResults, *asked.offerings.MaxResults, asked.offerings.LocationType)
+	if *requested.types.MaxResults != 100 || *requested.offerings.MaxResults != 1000 || requested.offerings.LocationType != "availability-zone" {
+		t.Errorf("pages of %d and %d, by %s", *requested.types.MaxResults, *requested.offerings.MaxResults, requested.offerings.LocationType)
 	}
 }
 

@@ -101,7 +101,7 @@ func TestBuiltInList(t *testing.T) {
 type fakePricing struct {
 	shared, metal map[string]string
 	err           error
-	asked         []map[string]string
+	requested     []map[string]string
 }
 
 func (f *fakePricing) GetProducts(_ context.Context, in *pricing.GetProductsInput, _ ...func(*pricing.Options)) (*pricing.GetProductsOutput, error) {
@@ -120,7 +120,7 @@ func (f *fakePricing) GetProducts(_ context.Context, in *pricing.GetProductsInpu
 	if in.NextToken != nil {
 		from, _ = strconv.Atoi(*in.NextToken)
 	} else {
-		f.asked = append(f.asked, question)
+		f.requested = append(f.requested, question)
 	}
 	out := &pricing.GetProductsOutput{}
 	i := 0
@@ -137,13 +137,13 @@ func (f *fakePricing) GetProducts(_ context.Context, in *pricing.GetProductsInpu
 }
 
 type fakeSpot struct {
-	list  []ec2types.SpotPrice
-	err   error
-	asked *ec2.DescribeSpotPriceHistoryInput
+	list      []ec2types.SpotPrice
+	err       error
+	requested *ec2.DescribeSpotPriceHistoryInput
 }
 
 func (f *fakeSpot) DescribeSpotPriceHistory(_ context.Context, in *ec2.DescribeSpotPriceHistoryInput, _ ...func(*ec2.Options)) (*ec2.DescribeSpotPriceHistoryOutput, error) {
-	f.asked = in
+	f.requested = in
 	if f.err != nil {
 		return nil, f.err
 	}
@@ -213,11 +213,11 @@ func TestRefresh(t *testing.T) {
 	}
 	for i, want := range [][2]string{{"Shared", "Compute Instance"}, {"Dedicated", "Compute Instance (bare metal)"}} {
 		common["tenancy"], common["productFamily"] = "TERM_MATCH "+want[0], "TERM_MATCH "+want[1]
-		if diff := cmp.Diff(common, list.asked[i]); diff != "" {
+		if diff := cmp.Diff(common, list.requested[i]); diff != "" {
 			t.Errorf("query %d (-want +got):\n%s", i, diff)
 		}
 	}
-	if in := market.asked; !in.StartTime.Equal(noon) || *in.MaxResults != 2000 || strings.Join(in.ProductDescriptions, ";") != "Linux/UNIX;Linux/UNIX (Amazon VPC)" {
+	if in := market.requested; !in.StartTime.Equal(noon) || *in.MaxResults != 2000 || strings.Join(in.ProductDescriptions, ";") != "Linux/UNIX;Linux/UNIX (Amazon VPC)" {
 		t.Errorf("spot query %v from %v by %d", in.ProductDescriptions, in.StartTime, *in.MaxResults)
 	}
 }
@@ -232,7 +232,7 @@ func TestVersion(t *testing.T) {
 		change func()
 		want   uint64
 	}{
-		{"the first answers", func() {}, 2},
+		{"the first responses", func() {}, 2},
 		{"the same again", func() {}, 0},
 		{"an on-demand price", func() { list.shared["m5.large"] = "0.2" }, 1},
 		{"a spot price", func() { market.list[0].SpotPrice = new("0.05") }, 1},
@@ -299,8 +299,8 @@ func TestPricingIsNotCalledInRegionsWithoutIt(t *testing.T) {
 			if err := table.Refresh(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if got := prized(table.OnDemand("m5.large")); len(list.asked) != 0 || got != "0.096" {
-				t.Errorf("called %d times, m5.large costs %s", len(list.asked), got)
+			if got := prized(table.OnDemand("m5.large")); len(list.requested) != 0 || got != "0.096" {
+				t.Errorf("called %d times, m5.large costs %s", len(list.requested), got)
 			}
 			if got := prized(table.Spot("m5.large", "b")); got != "0.04" {
 				t.Errorf("spot %s, want what EC2 says", got)

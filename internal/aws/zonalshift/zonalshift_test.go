@@ -25,14 +25,14 @@ var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // service responds with what it holds and counts.
 type service struct {
-	answer *arczonalshift.GetManagedResourceOutput
-	err    error
-	asked  []string
+	response  *arczonalshift.GetManagedResourceOutput
+	err       error
+	requested []string
 }
 
 func (s *service) GetManagedResource(_ context.Context, in *arczonalshift.GetManagedResourceInput, _ ...func(*arczonalshift.Options)) (*arczonalshift.GetManagedResourceOutput, error) {
-	s.asked = append(s.asked, *in.ResourceIdentifier)
-	return s.answer, s.err
+	s.requested = append(s.requested, *in.ResourceIdentifier)
+	return s.response, s.err
 }
 
 type events []string
@@ -47,7 +47,7 @@ func shift(zone string, end time.Time, status arctypes.AppliedStatus) arctypes.Z
 	return arctypes.ZonalShiftInResource{AwayFrom: &zone, ExpiryTime: &end, AppliedStatus: status}
 }
 
-func answer(shifts ...arctypes.ZonalShiftInResource) *arczonalshift.GetManagedResourceOutput {
+func response(shifts ...arctypes.ZonalShiftInResource) *arczonalshift.GetManagedResourceOutput {
 	return &arczonalshift.GetManagedResourceOutput{ZonalShifts: shifts}
 }
 
@@ -82,7 +82,7 @@ func newSubject(t *testing.T, enabled bool) *subject {
 	class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Status: awsv1.EC2NodeClassStatus{Subnets: []awsv1.Subnet{
 		{ID: "subnet-1", Zone: "eu-west-1a", ZoneID: "euw1-az1"}, {ID: "subnet-2", Zone: "eu-west-1b", ZoneID: "euw1-az2"},
 	}}}
-	s := &subject{api: &service{answer: answer()}, now: start}
+	s := &subject{api: &service{response: response()}, now: start}
 	s.Shifts = zonalshift.New(zonalshift.Options{
 		Enabled: enabled, API: s.api, ARN: func(context.Context) (string, error) { return "arn:cluster", nil }, Events: &s.events, Now: func() time.Time { return s.now },
 		Objects: fake.NewClientBuilder().WithScheme(scheme).WithObjects(class,
@@ -109,7 +109,7 @@ func TestFM_E19_Shift(t *testing.T) {
 	if got := s.poll(t); len(got) > 0 || s.Shifted("euw1-az1") {
 		t.Errorf("shifted without a shift; events %v", got)
 	}
-	s.api.answer = answer(shift("euw1-az1", start.Add(time.Hour), "APPLIED"), shift("euw1-az2", start.Add(time.Hour), "NOT_APPLIED"), shift("euw1-az3", start, "APPLIED"))
+	s.api.response = response(shift("euw1-az1", start.Add(time.Hour), "APPLIED"), shift("euw1-az2", start.Add(time.Hour), "NOT_APPLIED"), shift("euw1-az3", start, "APPLIED"))
 	if diff := cmp.Diff([]string{"anywhere ZonalShiftActive euw1-az1", "named ZonalShiftActive euw1-az1"}, s.poll(t)); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
@@ -121,7 +121,7 @@ func TestFM_E19_Shift(t *testing.T) {
 	}
 
 	// While the API cannot be reached, the shift stays in force, but not past its end.
-	s.api.answer, s.api.err = nil, errors.New("outage")
+	s.api.response, s.api.err = nil, errors.New("outage")
 	if err := s.Poll(t.Context()); err == nil || !s.Shifted("euw1-az1") {
 		t.Error("an error ended the shift")
 	}
@@ -138,13 +138,13 @@ func TestFM_E19_Shift(t *testing.T) {
 func TestAutoshiftHasNoEnd(t *testing.T) {
 	t.Parallel()
 	s := newSubject(t, true)
-	s.api.answer = &arczonalshift.GetManagedResourceOutput{Autoshifts: []arctypes.AutoshiftInResource{{AwayFrom: new("euw1-az2"), AppliedStatus: "APPLIED"}}}
+	s.api.response = &arczonalshift.GetManagedResourceOutput{Autoshifts: []arctypes.AutoshiftInResource{{AwayFrom: new("euw1-az2"), AppliedStatus: "APPLIED"}}}
 	s.poll(t)
 	s.now = start.Add(100 * time.Hour)
 	if !s.Shifted("euw1-az2") {
 		t.Error("not shifted")
 	}
-	s.api.answer, s.api.err = nil, &arctypes.ResourceNotFoundException{}
+	s.api.response, s.api.err = nil, &arctypes.ResourceNotFoundException{}
 	if s.poll(t); s.Shifted("euw1-az2") {
 		t.Error("a cluster that is not enrolled has shifts")
 	}
@@ -153,8 +153,8 @@ func TestAutoshiftHasNoEnd(t *testing.T) {
 func TestDisabledMakesNoRequests(t *testing.T) {
 	t.Parallel()
 	s := newSubject(t, false)
-	s.api.answer = answer(shift("euw1-az1", start.Add(time.Hour), "APPLIED"))
-	if got := s.poll(t); len(got) > 0 || len(s.api.asked) > 0 || s.Shifted("euw1-az1") {
-		t.Errorf("called %v, events %v", s.api.asked, got)
+	s.api.response = response(shift("euw1-az1", start.Add(time.Hour), "APPLIED"))
+	if got := s.poll(t); len(got) > 0 || len(s.api.requested) > 0 || s.Shifted("euw1-az1") {
+		t.Errorf("called %v, events %v", s.api.requested, got)
 	}
 }

@@ -29,10 +29,10 @@ var start = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 
 // world is a cloud that responds as configured, beside an API server.
 type world struct {
-	kube    client.Client
-	reg     *prometheus.Registry
-	metrics *metric.Set
-	answer  map[string]error // by method
+	kube     client.Client
+	reg      *prometheus.Registry
+	metrics  *metric.Set
+	response map[string]error // by method
 }
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
@@ -47,28 +47,28 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 }
 
 func (w *world) Types(context.Context, *karpv1.NodePool) ([]catalog.InstanceType, error) {
-	return nil, w.answer["Types"]
+	return nil, w.response["Types"]
 }
 
 func (w *world) Launch(context.Context, *karpv1.NodeClaim) (cloud.Instance, error) {
-	return cloud.Instance{}, w.answer["Launch"]
+	return cloud.Instance{}, w.response["Launch"]
 }
 
 func (w *world) Find(context.Context, cloud.ID) (cloud.Instance, error) {
-	return cloud.Instance{}, w.answer["Find"]
+	return cloud.Instance{}, w.response["Find"]
 }
 
-func (w *world) List(context.Context) ([]cloud.Instance, error) { return nil, w.answer["List"] }
+func (w *world) List(context.Context) ([]cloud.Instance, error) { return nil, w.response["List"] }
 
-func (w *world) Terminate(context.Context, cloud.ID) error { return w.answer["Terminate"] }
+func (w *world) Terminate(context.Context, cloud.ID) error { return w.response["Terminate"] }
 
 func (w *world) Drift(context.Context, *karpv1.NodeClaim) (reason.Reason, error) {
-	return reason.Reason{}, w.answer["Drift"]
+	return reason.Reason{}, w.response["Drift"]
 }
 
 func (w *world) Repairs() []cloud.Repair { return []cloud.Repair{{Action: cloud.ReplaceNode}} }
 
-func (w *world) Reboot(context.Context, *karpv1.NodeClaim, string) error { return w.answer["Reboot"] }
+func (w *world) Reboot(context.Context, *karpv1.NodeClaim, string) error { return w.response["Reboot"] }
 
 // series are the values of a metric by its labels, in order of their names.
 func (w *world) series(t *testing.T, name string) map[string]float64 {
@@ -119,13 +119,13 @@ func (b backwards) List(ctx context.Context, list client.ObjectList, opts ...cli
 func TestV15_70_CallsAreMeasured(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.answer = map[string]error{"Launch": &cloud.Error{Kind: cloud.NoCapacity}, "Find": &cloud.Error{Kind: cloud.NotFound}, "Reboot": &cloud.Error{Kind: cloud.NotReady}}
+	w.response = map[string]error{"Launch": &cloud.Error{Kind: cloud.NoCapacity}, "Find": &cloud.Error{Kind: cloud.NotFound}, "Reboot": &cloud.Error{Kind: cloud.NotReady}}
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: map[string]string{karpv1.LabelNodePool: "default"}}}
 	m := &Provider{Inner: w, Cloud: "sky", Controller: "nodeclaim.lifecycle", Metrics: w.metrics, Now: func() time.Time { return start }}
 	_, _ = m.Launch(t.Context(), claim)
 	_, _ = m.Find(t.Context(), "sky:///a/i-1")
 	_, _ = m.List(t.Context())
-	w.answer["List"] = errors.New("odd")
+	w.response["List"] = errors.New("odd")
 	_, _ = m.List(t.Context())
 	_, _ = m.Types(t.Context(), &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
 	_ = m.Terminate(t.Context(), "sky:///a/i-1")

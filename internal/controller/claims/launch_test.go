@@ -16,15 +16,15 @@ import (
 
 // slowCloud responds to launches when the test lets it.
 type slowCloud struct {
-	asked  atomic.Int32
-	began  chan struct{}
-	answer chan error
+	asked    atomic.Int32
+	began    chan struct{}
+	response chan error
 }
 
 func (c *slowCloud) Launch(context.Context, *karpv1.NodeClaim) (cloud.Instance, error) {
 	c.asked.Add(1)
 	c.began <- struct{}{}
-	if err := <-c.answer; err != nil {
+	if err := <-c.response; err != nil {
 		return cloud.Instance{}, err
 	}
 	return cloud.Instance{ID: claimInstance, Type: "m5.large", Zone: "a", CapacityType: "spot"}, nil
@@ -33,7 +33,7 @@ func (c *slowCloud) Launch(context.Context, *karpv1.NodeClaim) (cloud.Instance, 
 // newSlowWorld is one in which claims are woken when the cloud has responded.
 func newSlowWorld(t *testing.T) (w *claimWorld, provider *slowCloud, woken chan string) {
 	t.Helper()
-	w, provider, woken = newClaimWorld(t, newClaim()), &slowCloud{began: make(chan struct{}, 10), answer: make(chan error)}, make(chan string, 10)
+	w, provider, woken = newClaimWorld(t, newClaim()), &slowCloud{began: make(chan struct{}, 10), response: make(chan error)}, make(chan string, 10)
 	w.reconciler.Provider = provider
 	w.reconciler.Wake = func(claim string) { woken <- claim }
 	return w, provider, woken
@@ -51,7 +51,7 @@ func TestTrust_A08_LaunchesDoNotHoldWorkers(t *testing.T) {
 	if w.writes != 1 {
 		t.Errorf("%d writes while the cloud is called, want that of the finalizer", w.writes)
 	}
-	provider.answer <- nil
+	provider.response <- nil
 	if name := <-woken; name != "c" || provider.asked.Load() != 1 {
 		t.Errorf("%s is woken after %d launches", name, provider.asked.Load())
 	}
@@ -68,7 +68,7 @@ func TestTrust_A08_RefusedLaunchesAreReportedOnce(t *testing.T) {
 	w, provider, woken := newSlowWorld(t)
 	w.pass(t)
 	<-provider.began
-	provider.answer <- &cloud.Error{Kind: cloud.Denied, Op: "create fleet", Reason: "Unauthorized", Message: "allow ec2:CreateFleet"}
+	provider.response <- &cloud.Error{Kind: cloud.Denied, Op: "create fleet", Reason: "Unauthorized", Message: "allow ec2:CreateFleet"}
 	<-woken
 	w.now = w.now.Add(time.Minute) // of other work
 	result := w.pass(t)
@@ -81,7 +81,7 @@ func TestTrust_A08_RefusedLaunchesAreReportedOnce(t *testing.T) {
 	if want := []string{"c LaunchFailed"}; !slices.Equal(w.events, want) {
 		t.Errorf("events %v, want %v", w.events, want)
 	}
-	provider.answer <- nil
+	provider.response <- nil
 	<-woken
 }
 
@@ -100,7 +100,7 @@ func TestTrust_A08_AClaimThatGoesWaitsForItsLaunch(t *testing.T) {
 		t.Error("its termination does not know that an instance is being launched")
 	}
 	w.ended = nil
-	provider.answer <- nil
+	provider.response <- nil
 	<-woken
 	w.pass(t)
 	if instance, known := w.reconciler.Launched(claim.UID); w.reconciler.Launching(claim.UID) || !known || instance.ID != claimInstance || !slices.Equal(w.ended, []string{"c"}) {
@@ -130,7 +130,7 @@ func TestTrust_A08_StopWaitsForLaunches(t *testing.T) {
 		w.reconciler.Close()
 		close(closed)
 	}()
-	provider.answer <- nil
+	provider.response <- nil
 	<-woken
 	<-closed
 	other := newClaim()

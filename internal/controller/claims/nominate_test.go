@@ -74,10 +74,10 @@ func failedTestsAreInvalid(ctx context.Context, c client.Client, sub string, obj
 // The right may be given later.
 func TestTrust_A03_WithoutTheRightNoRequestIsMade(t *testing.T) {
 	t.Parallel()
-	asked, now := 0, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	requested, now := 0, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	api := fake.NewClientBuilder().WithScheme(controllertest.Scheme(t)).WithInterceptorFuncs(interceptor.Funcs{
 		SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
-			asked++
+			requested++
 			return apierrors.NewForbidden(schema.GroupResource{Resource: "pods/status"}, "w", nil)
 		},
 	}).Build()
@@ -88,13 +88,13 @@ func TestTrust_A03_WithoutTheRightNoRequestIsMade(t *testing.T) {
 	for range 3 {
 		n.Nominate(t.Context(), "claim", "ip-1")
 	}
-	if asked != 1 {
-		t.Errorf("called %d times, want 1", asked)
+	if requested != 1 {
+		t.Errorf("called %d times, want 1", requested)
 	}
 	now = now.Add(time.Hour)
 	n.Nominate(t.Context(), "claim", "ip-1")
-	if asked != 2 {
-		t.Errorf("called %d times after an hour, want 2", asked)
+	if requested != 2 {
+		t.Errorf("called %d times after an hour, want 2", requested)
 	}
 }
 
@@ -106,9 +106,9 @@ func TestTrust_A03_NominatedBeforeTheNodeOpens(t *testing.T) {
 	if err := w.api.Create(t.Context(), joinedNode()); err != nil {
 		t.Fatal(err)
 	}
-	asked := 0
+	requested := 0
 	w.reconciler.Nominate = func(ctx context.Context, claim, node string) {
-		asked++
+		requested++
 		n := &corev1.Node{}
 		if err := w.api.Get(ctx, client.ObjectKey{Name: node}, n); err != nil || claim != "c" || len(n.Spec.Taints) == 0 {
 			t.Errorf("nominated for %s on %s with taints %v (%v)", claim, node, n.Spec.Taints, err)
@@ -117,7 +117,7 @@ func TestTrust_A03_NominatedBeforeTheNodeOpens(t *testing.T) {
 	w.now = claimBorn.Add(time.Minute)
 	w.pass(t)
 	w.pass(t)
-	if asked != 1 {
-		t.Errorf("called %d times, want once", asked)
+	if requested != 1 {
+		t.Errorf("called %d times, want once", requested)
 	}
 }

@@ -35,16 +35,16 @@ import (
 
 // ranking is the store of DeletionCosts: n nodes named n00, n01, … that consolidation could take.
 type ranking struct {
-	changes uint64
-	asked   int
-	view    cluster.DisruptionView
+	changes   uint64
+	requested int
+	view      cluster.DisruptionView
 }
 
 func (r *ranking) Synced() bool              { return true }
 func (r *ranking) Changes() uint64           { return r.changes }
 func (r *ranking) Pools() []*karpv1.NodePool { return nil }
 func (r *ranking) Disruption(map[string][]catalog.InstanceType) cluster.DisruptionView {
-	r.asked++
+	r.requested++
 	return r.view
 }
 
@@ -157,11 +157,11 @@ func TestV15_55_PassesAreBounded(t *testing.T) {
 	}).Build()
 	r := &disruption.DeletionCosts{Client: api, Store: memory, Cloud: &controllertest.Catalogue{}, Queue: queue, Metrics: metric.New(prometheus.NewRegistry()), Now: func() time.Time { return now }}
 	for step, tc := range []struct {
-		after    time.Duration
-		changes  uint64
-		broken   bool
-		asked    int
-		enqueued int
+		after     time.Duration
+		changes   uint64
+		broken    bool
+		requested int
+		enqueued  int
 	}{
 		{0, 0, true, 0, 0},             // it fails,
 		{0, 0, false, 1, 55},           // and is made again
@@ -174,8 +174,8 @@ func TestV15_55_PassesAreBounded(t *testing.T) {
 		if err := r.Pass(t.Context()); (err != nil) != tc.broken {
 			t.Fatal(err)
 		}
-		if memory.asked != tc.asked || len(*queue) != tc.enqueued {
-			t.Errorf("step %d: ranked %d times, %d costs enqueued; want %d and %d", step, memory.asked, len(*queue), tc.asked, tc.enqueued)
+		if memory.requested != tc.requested || len(*queue) != tc.enqueued {
+			t.Errorf("step %d: ranked %d times, %d costs enqueued; want %d and %d", step, memory.requested, len(*queue), tc.requested, tc.enqueued)
 		}
 	}
 }
@@ -185,12 +185,12 @@ func TestV15_56_Writes(t *testing.T) {
 	t.Parallel()
 	pods := schema.GroupResource{Resource: "pods"}
 	for name, tc := range map[string]struct {
-		have   *corev1.Pod
-		value  string
-		answer error
-		result string
-		want   map[string]string // annotations afterwards
-		left   int
+		have     *corev1.Pod
+		value    string
+		response error
+		result   string
+		want     map[string]string // annotations afterwards
+		left     int
 	}{
 		"written":               {have: ownedPod("p", "n", "", ""), value: "-1", result: "updated", want: map[string]string{corev1.PodDeletionCost: "-1"}},
 		"overwritten":           {have: ownedPod("p", "n", "", "", costing("5")), value: "-1", result: "updated", want: map[string]string{corev1.PodDeletionCost: "-1", "example.com/other": "stays"}},
@@ -198,9 +198,9 @@ func TestV15_56_Writes(t *testing.T) {
 		"as it is":              {have: ownedPod("p", "n", "", "", costing("-1")), value: "-1", result: "skipped_unchanged", want: map[string]string{corev1.PodDeletionCost: "-1", "example.com/other": "stays"}},
 		"gone":                  {value: "-1", result: "skipped_notfound"},
 		"another of the name":   {have: ownedPod("p", "n", "", "", func(p *corev1.Pod) { p.UID = "other" }), value: "-1", result: "skipped_notfound"},
-		"gone meanwhile":        {have: ownedPod("p", "n", "", ""), value: "-1", answer: apierrors.NewNotFound(pods, "p"), result: "skipped_notfound"},
-		"written meanwhile":     {have: ownedPod("p", "n", "", ""), value: "-1", answer: apierrors.NewConflict(pods, "p", errors.New("x")), result: "skipped_conflict"},
-		"not allowed":           {have: ownedPod("p", "n", "", ""), value: "-1", answer: apierrors.NewForbidden(pods, "p", errors.New("x")), result: "error", left: 1},
+		"gone meanwhile":        {have: ownedPod("p", "n", "", ""), value: "-1", response: apierrors.NewNotFound(pods, "p"), result: "skipped_notfound"},
+		"written meanwhile":     {have: ownedPod("p", "n", "", ""), value: "-1", response: apierrors.NewConflict(pods, "p", errors.New("x")), result: "skipped_conflict"},
+		"not allowed":           {have: ownedPod("p", "n", "", ""), value: "-1", response: apierrors.NewForbidden(pods, "p", errors.New("x")), result: "error", left: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -219,8 +219,8 @@ func TestV15_56_Writes(t *testing.T) {
 					return err
 				},
 				Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
-					if tc.answer != nil {
-						return tc.answer
+					if tc.response != nil {
+						return tc.response
 					}
 					return c.Patch(ctx, obj, patch, opts...)
 				},

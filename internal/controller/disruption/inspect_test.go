@@ -71,14 +71,14 @@ func TestEX_30_InspectIsSafeBesidePasses(t *testing.T) {
 	s.node("a", "web")
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
-	asked := make(chan int)
+	requested := make(chan int)
 	go func() {
-		defer close(asked)
+		defer close(requested)
 		for range 50 {
-			asked <- len(s.Inspect(ctx).View.Nodes)
+			requested <- len(s.Inspect(ctx).View.Nodes)
 		}
 	}()
-	for n := range asked {
+	for n := range requested {
 		if n != 1 {
 			t.Errorf("got %d nodes, want 1", n)
 		}

@@ -87,7 +87,7 @@ func TestErrorsOfCleaningUpAreInOrder(t *testing.T) {
 type deadEnd struct{ client.Client }
 
 func (deadEnd) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
-	return errors.New("no answer")
+	return errors.New("no response")
 }
 
 // Lines of the log that belong together have an order.

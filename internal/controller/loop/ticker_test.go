@@ -24,7 +24,7 @@ func TestTicker(t *testing.T) {
 			passes = append(passes, time.Since(start))
 			switch len(passes) {
 			case 1:
-				return errors.New("no answer")
+				return errors.New("no response")
 			case 2:
 				panic("bug")
 			}

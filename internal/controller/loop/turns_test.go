@@ -29,7 +29,7 @@ func TestTurnsFollowEachOther(t *testing.T) {
 			case 2:
 				return 3 * time.Second, nil
 			case 3:
-				return 10 * time.Second, errors.New("no answer")
+				return 10 * time.Second, errors.New("no response")
 			case 4:
 				panic("bug")
 			}

@@ -237,9 +237,9 @@ func TestFM_I11_DaemonSetComesLate(t *testing.T) {
 	l.add(controllertest.PendingPod("new", "1500m"))
 	l.Pass(t.Context())
 	for _, c := range l.claims() {
-		asked := c.Spec.Resources.Requests.Cpu()
-		if want := resource.MustParse("2500m"); c.Name != claim.Name && asked.Cmp(want) != 0 {
-			t.Errorf("the new claim requests %s, want 2500m for the pod and the DaemonSet", asked)
+		requested := c.Spec.Resources.Requests.Cpu()
+		if want := resource.MustParse("2500m"); c.Name != claim.Name && requested.Cmp(want) != 0 {
+			t.Errorf("the new claim requests %s, want 2500m for the pod and the DaemonSet", requested)
 		}
 	}
 	if n := len(l.claims()); n != 2 {
