@@ -22,7 +22,7 @@ func TestGatesOff(t *testing.T) {
 	f.withFlags("--feature-gates=StaticCapacity=false,NodeRepair=false,ReservedCapacity=false")
 	for name, run := range map[string]func(*flow){
 		"SC-06, LC-46: a pool with replicas is left alone":   (*flow).aPoolWithReplicasIsLeftAlone,
-		"LC-41, V15-33: a sick node stays":                   (*flow).aSickNodeStays,
+		"LC-41, V15-33: an unhealthy node stays":             (*flow).anUnhealthyNodeStays,
 		"SC-45: a targeted reservation is not used":          (*flow).aTargetedReservationIsNotUsed,
 		"SC-45, FM-F10: an open reservation leaves no trace": (*flow).anOpenReservationLeavesNoTrace,
 	} {
@@ -66,26 +66,26 @@ func (f *flow) waitForObserved(pool *karpv1.NodePool) {
 	})
 }
 
-// aSickNodeStays: one of two nodes is sick for long enough. The other one, which is empty, is removed; the sick one is not, and nothing
+// anUnhealthyNodeStays: one of two nodes is unhealthy for long enough. The other one, which is empty, is removed; the unhealthy one is not, and nothing
 // is said of repair.
-func (f *flow) aSickNodeStays() {
+func (f *flow) anUnhealthyNodeStays() {
 	f.pool("", onlyTypes("m5.large"), emptyAfter("1s"), withBudget("100%"))
 	f.deploy("inflate", 1, withRequests("1500m", "2Gi"))
 	f.waitForRunningPods("inflate", 1)
-	sick := f.ready(1)[0]
+	unhealthy := f.ready(1)[0]
 	goes := f.deploy("goes", 1, withRequests("1500m", "2Gi"))
 	f.waitForRunningPods("goes", 1)
 	f.ready(2)
-	f.setUnhealthyCondition(sick.Status.NodeName, "KernelReady")
+	f.setUnhealthyCondition(unhealthy.Status.NodeName, "KernelReady")
 	f.scale(goes, 0)
 	f.waitUntil(later, "the empty node is gone", func() (bool, string) { return len(f.claims()) == 1, sayConditions(f.claims()) })
-	if now := f.ready(1)[0]; now.UID != sick.UID || now.Annotations[karpv1.AnnotationTerminationTimestamp] != "" {
-		f.Errorf("the sick node is repaired: %s", sayConditions(f.claims()))
+	if now := f.ready(1)[0]; now.UID != unhealthy.UID || now.Annotations[karpv1.AnnotationTerminationTimestamp] != "" {
+		f.Errorf("the unhealthy node is repaired: %s", sayConditions(f.claims()))
 	}
 	if got := f.startedCommands(); !slices.Equal(got, []string{"empty delete"}) {
 		f.Errorf("the commands were %v, want the empty node to be deleted", got)
 	}
-	for _, e := range slices.Concat(f.events("Node", sick.Status.NodeName), f.events("NodeClaim", sick.Name), f.events("NodePool", f.name)) {
+	for _, e := range slices.Concat(f.events("Node", unhealthy.Status.NodeName), f.events("NodeClaim", unhealthy.Name), f.events("NodePool", f.name)) {
 		if e.Reason == "NodeRepairBlocked" {
 			f.Errorf("an event says %s: %s", e.Reason, e.Note)
 		}

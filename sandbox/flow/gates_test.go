@@ -31,15 +31,15 @@ func TestGates(t *testing.T) {
 		"--feature-gates=SpotToSpotConsolidation=true,StaticCapacity=true,NodeRepair=true,TerminateFirstDrift=true,TerminateFirstRepair=true,PodDeletionCostManagement=true")
 	t.Run("together", func(t *testing.T) {
 		for name, run := range map[string]func(*flow){
-			"SC-12, SC-35: preferences are ignored":                  (*flow).preferencesAreIgnored,
-			"SC-43, FM-F12: minValues are lowered":                   (*flow).minValuesAreLowered,
-			"FM-P03: spot is replaced by spot":                       (*flow).spotIsReplacedBySpot,
-			"V15-47, FM-F11: a full reservation: terminate first":    (*flow).aFullReservationIsLeftFirst,
-			"V15-49, FM-M02: a static pool at its limit: the same":   (*flow).aStaticPoolAtItsLimit,
-			"V15-47, V15-50: a sick node in a full reservation":      (*flow).aFullReservationIsRepaired,
-			"V15-49, V15-50: a sick node in a static pool":           (*flow).aStaticPoolAtItsLimitIsRepaired,
-			"V15-53, V15-54: scale-down empties the node to go next": (*flow).scaleDownEmptiesANode,
-			"FM-M12, V15-25: a zone fails":                           (*flow).aZoneFails,
+			"SC-12, SC-35: preferences are ignored":                   (*flow).preferencesAreIgnored,
+			"SC-43, FM-F12: minValues are lowered":                    (*flow).minValuesAreLowered,
+			"FM-P03: spot is replaced by spot":                        (*flow).spotIsReplacedBySpot,
+			"V15-47, FM-F11: a full reservation: terminate first":     (*flow).aFullReservationIsLeftFirst,
+			"V15-49, FM-M02: a static pool at its limit: the same":    (*flow).aStaticPoolAtItsLimit,
+			"V15-47, V15-50: an unhealthy node in a full reservation": (*flow).aFullReservationIsRepaired,
+			"V15-49, V15-50: an unhealthy node in a static pool":      (*flow).aStaticPoolAtItsLimitIsRepaired,
+			"V15-53, V15-54: scale-down empties the node to go next":  (*flow).scaleDownEmptiesANode,
+			"FM-M12, V15-25: a zone fails":                            (*flow).aZoneFails,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -162,7 +162,7 @@ func (f *flow) waitUntilTerminatedFirst(old *karpv1.NodeClaim) {
 	}
 }
 
-// aFullReservationIsRepaired: the node in the only slot is sick. It goes first and its successor has the slot.
+// aFullReservationIsRepaired: the node in the only slot is unhealthy. It goes first and its successor has the slot.
 func (f *flow) aFullReservationIsRepaired() {
 	id := f.createReservation(1)
 	f.pool("", reservedOnly)
@@ -181,7 +181,7 @@ func (f *flow) aFullReservationIsRepaired() {
 	f.slotsAreFree()
 }
 
-// aStaticPoolAtItsLimitIsRepaired: there is no room for a second node, so the sick one goes first.
+// aStaticPoolAtItsLimitIsRepaired: there is no room for a second node, so the unhealthy one goes first.
 func (f *flow) aStaticPoolAtItsLimitIsRepaired() {
 	f.pool("", onlyTypes("m5.large"), withReplicas(1, "1"))
 	old := f.ready(1)[0]
@@ -192,7 +192,7 @@ func (f *flow) aStaticPoolAtItsLimitIsRepaired() {
 	}
 }
 
-// aZoneFails: of six nodes the three in one zone are sick. None is repaired, which the pool, the nodes and the claims say, until one
+// aZoneFails: of six nodes the three in one zone are unhealthy. None is repaired, which the pool, the nodes and the claims say, until one
 // of them is well again: two are a fifth of six, rounded up.
 func (f *flow) aZoneFails() {
 	pool := f.pool("", onlyTypes("m5.large"), withBudget("0"))
@@ -200,25 +200,25 @@ func (f *flow) aZoneFails() {
 	f.deploy("outside", 3, withNodeSelector(karpv1.LabelNodePool, f.name, corev1.LabelTopologyZone, "eu-west-1b"), withRequests("1500m", "2Gi"))
 	f.waitForRunningPods(inside.Name, 3)
 	f.waitForRunningPods("outside", 3)
-	var sick []karpv1.NodeClaim
+	var unhealthy []karpv1.NodeClaim
 	for _, c := range f.ready(6) {
 		if c.Labels[corev1.LabelTopologyZone] == "eu-west-1a" {
-			sick = append(sick, c)
+			unhealthy = append(unhealthy, c)
 			f.setUnhealthyCondition(c.Status.NodeName, "KernelReady")
 		}
 	}
 	f.event("NodePool", pool.Name, "NodeRepairBlocked", "3 of 6 nodes of NodePool "+pool.Name+" are unhealthy and repair stops above 2")
-	f.patchPool(pool, func(p *karpv1.NodePool) { p.Spec.Disruption.Budgets = nil }, withBudget("100%")) // it kept the first two until all were sick
+	f.patchPool(pool, func(p *karpv1.NodePool) { p.Spec.Disruption.Budgets = nil }, withBudget("100%")) // it kept the first two until all were unhealthy
 	f.checkUndisturbed()
-	for _, c := range sick {
+	for _, c := range unhealthy {
 		f.event("Node", c.Status.NodeName, "NodeRepairBlocked", "3 of 6")
 		f.event("NodeClaim", c.Name, "NodeRepairBlocked", "3 of 6")
 	}
-	f.removeNodeCondition(f.nodeOf(&sick[0]), "KernelReady")
-	for i := range sick[1:] {
-		f.waitUntilGone(&sick[1+i], later)
+	f.removeNodeCondition(f.nodeOf(&unhealthy[0]), "KernelReady")
+	for i := range unhealthy[1:] {
+		f.waitUntilGone(&unhealthy[1+i], later)
 	}
-	if list := f.ready(6); !slices.ContainsFunc(list, func(c karpv1.NodeClaim) bool { return c.UID == sick[0].UID }) {
+	if list := f.ready(6); !slices.ContainsFunc(list, func(c karpv1.NodeClaim) bool { return c.UID == unhealthy[0].UID }) {
 		f.Errorf("the node that is well again was repaired: %s", sayConditions(list))
 	}
 	f.waitForRunningPods(inside.Name, 3)

@@ -363,9 +363,9 @@ func TestRH_01_AHealthyPoolComesFirst(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, disturbsNone)
 	same := []func(*karpv1.NodePool){onlyTypes("m5.large"), func(p *karpv1.NodePool) { p.Spec.Template.ObjectMeta.Labels = map[string]string{"flow": f.name} }}
-	sick := f.pool("-sick", same...)
-	f.world.Nodes.Faults().Set(sick.Name, fakenode.Selector{NodePool: sick.Name}, fakenode.Fault{NeverJoin: true})
-	mend := func() { f.world.Nodes.Faults().Clear(sick.Name) }
+	unhealthy := f.pool("-sick", same...)
+	f.world.Nodes.Faults().Set(unhealthy.Name, fakenode.Selector{NodePool: unhealthy.Name}, fakenode.Fault{NeverJoin: true})
+	mend := func() { f.world.Nodes.Faults().Clear(unhealthy.Name) }
 	f.Cleanup(mend)
 	both, alone := withNodeSelector("flow", f.name), withRequests("1500m", "2Gi")
 	f.deploy("first", 1, both, alone)
@@ -374,33 +374,33 @@ func TestRH_01_AHealthyPoolComesFirst(t *testing.T) {
 		f.backdateCondition(claim, karpv1.ConditionRegistered, 16*time.Minute)
 		f.waitUntilGone(claim)
 	}
-	f.waitForCondition(sick, karpv1.ConditionNodeRegistrationHealthy, metav1.ConditionFalse, "")
+	f.waitForCondition(unhealthy, karpv1.ConditionNodeRegistrationHealthy, metav1.ConditionFalse, "")
 	f.event("Pod", "first", "FailedScheduling", "its last nodes did not register")
 	for _, pod := range f.pods("first") { // one pod gets two nodes in five minutes
 		f.remove(&pod)
 	}
 	healthy := f.pool("-healthy", same...)
 	f.waitForRunningPods("first", 1)
-	f.deploy("insists", 1, withNodeSelector(karpv1.LabelNodePool, sick.Name), alone)
-	f.waitUntil(soon, "a claim of the sick pool, whose back-off is over", func() (bool, string) { return len(f.claims(sick.Name)) == 1, sayConditions(f.claims()) })
+	f.deploy("insists", 1, withNodeSelector(karpv1.LabelNodePool, unhealthy.Name), alone)
+	f.waitUntil(soon, "a claim of the unhealthy pool, whose back-off is over", func() (bool, string) { return len(f.claims(unhealthy.Name)) == 1, sayConditions(f.claims()) })
 	f.deploy("second", 1, both, alone)
 	f.waitForRunningPods("second", 1)
-	if ours, theirs := len(f.claims(healthy.Name)), len(f.claims(sick.Name)); ours != 2 || theirs != 1 {
-		t.Errorf("%d claims of the healthy pool and %d of the sick one, want 2 and 1", ours, theirs)
+	if ours, theirs := len(f.claims(healthy.Name)), len(f.claims(unhealthy.Name)); ours != 2 || theirs != 1 {
+		t.Errorf("%d claims of the healthy pool and %d of the unhealthy one, want 2 and 1", ours, theirs)
 	}
 	mend()
 	f.waitForRunningPods("insists", 1)
-	f.patchPool(sick, withBudget("1")) // any change: what was before it says nothing about the pool as it is now
+	f.patchPool(unhealthy, withBudget("1")) // any change: what was before it says nothing about the pool as it is now
 	f.waitUntil(soon, "the pool is not unhealthy any more", func() (bool, string) {
-		if err := f.kube.Get(t.Context(), keyOf(sick), sick); err != nil {
+		if err := f.kube.Get(t.Context(), keyOf(unhealthy), unhealthy); err != nil {
 			return false, err.Error()
 		}
-		now := condition.Find(sick.Status.Conditions, karpv1.ConditionNodeRegistrationHealthy)
+		now := condition.Find(unhealthy.Status.Conditions, karpv1.ConditionNodeRegistrationHealthy)
 		return now != nil && now.Status != metav1.ConditionFalse, fmt.Sprint(now)
 	})
 	f.deploy("third", 1, both, alone)
 	f.waitForRunningPods("third", 1)
-	if n := len(f.claims(sick.Name)); n != 2 {
+	if n := len(f.claims(unhealthy.Name)); n != 2 {
 		t.Errorf("%d claims of the pool that was mended, want 2: it comes first again", n)
 	}
 }

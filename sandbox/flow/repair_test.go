@@ -80,8 +80,8 @@ func TestV15_27_AnUnhealthyNodeIsReplaced(t *testing.T) {
 	f.event("NodeClaim", old.Name, "NodeRepairBlocked", "")
 	f.event("NodePool", f.name, "NodeRepairBlocked", "")
 	f.removeNodeCondition(f.nodeOf(&other), "KernelReady")
-	f.claim("takes the place of the sick node's", func(c *karpv1.NodeClaim) bool { return c.Name != old.Name && c.Name != other.Name })
-	f.waitUntil(soon, "the claim of the sick node goes", func() (bool, string) {
+	f.claim("takes the place of the unhealthy node's", func(c *karpv1.NodeClaim) bool { return c.Name != old.Name && c.Name != other.Name })
+	f.waitUntil(soon, "the claim of the unhealthy node is deleted", func() (bool, string) {
 		for _, c := range f.claims() {
 			if c.Name == old.Name && c.DeletionTimestamp == nil {
 				return false, sayConditions([]karpv1.NodeClaim{c})
