@@ -94,8 +94,8 @@ clients: ## bin/kubectl, bin/helm and bin/tofu, to try the sandbox with (some mi
 	$(GO) build -C sandbox/terraform/tofu -o ../../../bin/tofu github.com/opentofu/opentofu/cmd/tofu
 
 .PHONY: demo
-demo: build sandbox ## the main job, on the embedded sandbox
-	bin/sandbox demo
+demo: build sandbox ## the main job, on the embedded sandbox; OPEN=1 leaves it running, with the web page
+	bin/sandbox demo $(if $(OPEN),--open)
 
 .PHONY: image
 image: ## dist/image: an OCI layout for PLATFORMS, and dist/sbom; nothing is pulled or pushed

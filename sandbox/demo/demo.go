@@ -16,6 +16,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/dovetail-sh/dovetail/internal/console"
 	"github.com/dovetail-sh/dovetail/sandbox/controlplane"
 	"github.com/dovetail-sh/dovetail/sandbox/invariant"
 	"github.com/dovetail-sh/dovetail/sandbox/world"
@@ -26,6 +27,7 @@ type Options struct {
 	ControlPlane controlplane.Starter
 	Controller   string    // the dovetail binary
 	Replicas     int       // of the workload; 0 means 12
+	Open         bool      // leave all running at the end, until the context ends
 	Out          io.Writer // text; on a terminal the line of what happens is written over
 }
 
@@ -42,6 +44,8 @@ type demoRun struct {
 	controller *world.Controller
 	checker    *invariant.Checker
 	live       *liveLine
+	access     access
+	removed    string // a node that consolidation removed
 	done       []outcome
 	stops      []func() error // in reverse order
 }
@@ -78,13 +82,18 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	began := time.Now()
 	err = s.playSteps(ctx)
+	if err == nil && o.Open {
+		err = s.leaveRunning(ctx)
+	}
 	if stopErr := s.stopAll(); err == nil {
 		err = stopErr
 	}
 	if err != nil {
 		return fmt.Errorf("%w\n\nThe logs are in %s", err, s.dir)
 	}
-	s.printSummary(time.Since(began))
+	if !o.Open {
+		s.printSummary(time.Since(began))
+	}
 	return os.RemoveAll(s.dir)
 }
 
@@ -96,6 +105,7 @@ func (s *demoRun) playSteps(ctx context.Context) error {
 		{"EC2 takes a spot instance back: its pods move before the two minutes are over", s.interruptSpotNode},
 		{fmt.Sprintf("%d pods come and go again: those that stay move together, and nodes go", 2*s.Replicas), s.consolidateNodes},
 		{"kubectl scale deployment inflate --replicas=0: empty nodes are removed", s.scaleDown},
+		{"ask why: dovetail explain of a node that was removed, and the web page", s.explainRemovedNode},
 	}
 	for i, a := range acts {
 		s.printLine("\n[%d/%d] %s", i+1, len(acts), a.title)
@@ -161,6 +171,8 @@ func (s *demoRun) printSummary(took time.Duration) {
 All the time it was checked that no instance was paid for twice or forgotten, that finalizers outlive their
 instances, that no protected pod was removed, and that nothing runs hot (G1 to G13 of the failure modes).
 
+The web page was at %s; make demo OPEN=1 leaves it running, and prints its address with a token.
+
 Next, a sandbox of your own, to use with kubectl and aws:
   bin/sandbox up --controller dovetail
   kubectl apply -f sandbox/demo/demo.yaml
@@ -168,7 +180,7 @@ Next, a sandbox of your own, to use with kubectl and aws:
   bin/dovetail console              # its web page: prints the address
   bin/sandbox fault --help          # what can go wrong there
 and old manifests made new:
-  bin/dovetail convert -f examples/seeds/s-075.yaml`)
+  bin/dovetail convert -f examples/seeds/s-075.yaml`, s.access.address+console.Path)
 }
 
 func (s *demoRun) printLine(format string, args ...any) { fmt.Fprintf(s.Out, format+"\n", args...) }

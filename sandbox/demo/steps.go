@@ -24,6 +24,7 @@ import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/sandbox/harness"
 	"github.com/dovetail-sh/dovetail/sandbox/invariant"
 	"github.com/dovetail-sh/dovetail/sandbox/kubectl"
 	"github.com/dovetail-sh/dovetail/sandbox/world"
@@ -79,13 +80,20 @@ func (s *demoRun) start(ctx context.Context) (string, error) {
 		s.checker.Follow(following, invariant.Sources{Kube: kube, AWS: s.world.AWS, Proxy: s.world.Proxy})
 	})
 	s.onStop(func() error { stop(); running.Wait(); return nil })
+	port, err := harness.LastingPort(ctx)
+	if err != nil {
+		return "", err
+	}
 	s.controller, err = s.world.RunController(ctx, world.ControllerOptions{
-		Binary: s.Controller, Proxied: true,
+		Binary: s.Controller, Proxied: true, Flags: []string{fmt.Sprintf("--metrics-port=%d", port), "--serve-console"},
 	})
 	if err != nil {
 		return "", err
 	}
 	s.onStop(s.controller.Stop)
+	if err := s.grantAccess(ctx, port); err != nil {
+		return "", err
+	}
 	s.printLine("      instances boot in %s here", bootTime)
 	return "2 unmanaged nodes, a controller and an empty account", nil
 }
@@ -235,6 +243,11 @@ func (s *demoRun) consolidateNodes(ctx context.Context) (string, error) {
 	}
 	s.live.finishLine()
 	s.printClaims(after)
+	for i := range before.claims {
+		if c := &before.claims[i]; after.claim(c.Name) == nil {
+			s.removed = c.Status.NodeName
+		}
+	}
 	done := s.loggedMoves()
 	least, bound := "", ""
 	if done.bound > 0 { // otherwise none is known

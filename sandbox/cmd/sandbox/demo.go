@@ -19,10 +19,11 @@ func newDemo() *cobra.Command {
 		Short: "Show the main job: pods that wait get nodes",
 		Long: "Starts a sandbox in a temporary folder with the controller in it, applies a NodePool and an\n" +
 			"EC2NodeClass, scales a workload up, interrupts a spot node, consolidates, scales to zero, and shows what\n" +
-			"happens. Then everything is removed again. It fails when a step does not hold, and says why. Less than\n" +
+			"happens and why. Then everything is removed again. It fails when a step does not hold, and says why. Less than\n" +
 			"three minutes.",
 		Example: "  # from the root of the repository\n  sandbox demo\n\n" +
-			"  # more of it\n  sandbox demo --replicas 100",
+			"  # more of it\n  sandbox demo --replicas 100\n\n" +
+			"  # look around afterwards, with the web page\n  sandbox demo --open",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if options.Replicas < 1 {
 				return fmt.Errorf("--replicas must be above 0")
@@ -35,6 +36,7 @@ func newDemo() *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVar(&options.Controller, "controller", filepath.Join("bin", "dovetail"), "the dovetail binary")
+	cmd.Flags().BoolVar(&options.Open, "open", false, "leave the sandbox running at the end, with the web page, until Ctrl-C")
 	cmd.Flags().IntVar(&options.Replicas, "replicas", 12, "pods of the workload, of one core and 1.5Gi each")
 	return cmd
 }

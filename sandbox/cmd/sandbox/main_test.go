@@ -61,7 +61,7 @@ func TestDemo(t *testing.T) {
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%v; standard output:\n%s\nstandard error:\n%s", err, &out, &errOut)
 	}
-	for _, want := range []string{"All steps held", "No process and no file is left", "12 pods on", "above the lower bound", "reaction after", "no node, no instance"} {
+	for _, want := range []string{"All steps held", "No process and no file is left", "12 pods on", "above the lower bound", "reaction after", "no node, no instance", "dovetail explain node", "any more. At ", "the web page is served at"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the output lacks %q:\n%s", want, &out)
 		}
