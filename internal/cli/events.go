@@ -20,11 +20,10 @@ import (
 )
 
 const (
-	mostEventsRead  = 2000
-	usualEvents     = 100
-	eventComponent  = "karpenter" // source of the events of the controller
-	eventSourceName = "event"
-	eventsLastFor   = "events of Kubernetes usually last for an hour, and say nothing of savings"
+	mostEventsRead = 2000
+	usualEvents    = 100
+	eventComponent = "karpenter" // source of the events of the controller
+	eventsLastFor  = "events of Kubernetes usually last for an hour, and say nothing of savings"
 )
 
 // eventHistory is what events of Kubernetes say of the past: those of an object, or those of the controller.
@@ -87,7 +86,7 @@ func eventsOf(list []corev1.Event, q *inspect.HistoryQuery) []inspect.Event {
 		n, known := latest[key]
 		if !known {
 			latest[key] = len(out)
-			out = append(out, inspect.Event{At: at, Kind: e.Reason, Text: key.text, Source: eventSourceName, Objects: []string{key.object}})
+			out = append(out, inspect.Event{At: at, Kind: e.Reason, Text: key.text, Source: inspect.SourceEvents, Objects: []string{key.object}})
 			continue
 		}
 		if at.After(out[n].At) {

@@ -5,6 +5,12 @@ import (
 	"time"
 )
 
+// Sources of events.
+const (
+	SourceLedger = "ledger"
+	SourceEvents = "event" // of Kubernetes
+)
+
 // Event is something that happened: an entry of the ledger, or an event of Kubernetes.
 type Event struct {
 	At      time.Time       `json:"at"`

@@ -35,7 +35,7 @@ func TestEX_14_RemovedObjects(t *testing.T) {
 	gone := inspect.Subject{Kind: inspect.KindNode, Name: "gone"}
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	l := inspect.Local{Cluster: c, Past: past{gone, []inspect.Event{
-		{At: at, Kind: "command", Text: "delete node gone, which is empty"}, {At: at.Add(time.Minute), Kind: "outcome", Text: "done"},
+		{At: at, Kind: "command", Text: "delete node gone, which is empty", Source: inspect.SourceLedger}, {At: at.Add(time.Minute), Kind: "outcome", Text: "done", Source: inspect.SourceLedger},
 	}}}
 	e, err := l.Explain(t.Context(), gone)
 	if err != nil {
@@ -47,6 +47,10 @@ func TestEX_14_RemovedObjects(t *testing.T) {
 	d := e.Document()
 	if len(d.Sections) != 1 || !strings.Contains(d.Sections[0].Title, "History") {
 		t.Errorf("the document has %+v, want the history", d.Sections)
+	}
+	l.Past = past{gone, []inspect.Event{{At: at, Kind: "Ready", Text: "node is ready", Source: inspect.SourceEvents}}}
+	if _, err := l.Explain(t.Context(), gone); err == nil {
+		t.Error("events alone do not say that a node is gone: the user may not be allowed to read it")
 	}
 	_, err = l.Explain(t.Context(), inspect.Subject{Kind: inspect.KindNode, Name: "never"})
 	if _, missing := errors.AsType[inspect.NotFoundError](err); !missing {

@@ -107,7 +107,7 @@ func (l Local) Explain(ctx context.Context, about Subject) (Explanation, error) 
 	past, unread := l.Past.History(ctx, HistoryQuery{Object: about})
 	switch {
 	case err == nil:
-	case unread == nil && len(past.Events) > 0:
+	case unread == nil && slices.ContainsFunc(past.Events, isRecorded):
 		e = removed(about, l.Cluster.View.Now, past.Events)
 	default:
 		return Explanation{}, err
@@ -118,6 +118,10 @@ func (l Local) Explain(ctx context.Context, about Subject) (Explanation, error) 
 	e.History, e.Notes = past.Events, append(e.Notes, past.Notes...)
 	return e, nil
 }
+
+// isRecorded reports whether an event is an entry of the ledger. An object with events of Kubernetes alone may exist, and not be
+// readable for the user.
+func isRecorded(e Event) bool { return e.Source == SourceLedger }
 
 // removed explains an object that the cluster does not have any more by what was decided about it.
 func removed(about Subject, now time.Time, events []Event) Explanation {

@@ -12,9 +12,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/inspect"
 )
 
-// Source is what events of the journal name as theirs.
-const Source = "ledger"
-
 // History implements inspect.Historian with what is kept. What a pass found beyond its commands is only returned if it is
 // requested by kind: the view of the present state is more precise.
 func (j *Journal) History(_ context.Context, q inspect.HistoryQuery) (inspect.History, error) {
@@ -63,7 +60,7 @@ func isWithin(at, since, until time.Time) bool {
 
 // Event is the entry as users read it.
 func (e *Entry) Event() inspect.Event {
-	out := inspect.Event{At: e.At, Kind: string(e.Kind), Source: Source, ID: e.id, Detail: e.Value}
+	out := inspect.Event{At: e.At, Kind: string(e.Kind), Source: inspect.SourceLedger, ID: e.id, Detail: e.Value}
 	var s story
 	switch e.Kind {
 	case Command:

@@ -102,7 +102,7 @@ func TestEX_31_HistoryHasDetails(t *testing.T) {
 		t.Fatalf("%d events, %v", len(h.Events), err)
 	}
 	e := h.Events[0]
-	if e.Saves != 0.15 || e.ID != "c1" || e.Source != journal.Source || len(e.Detail) == 0 || !e.At.Equal(noon.Add(time.Minute)) {
+	if e.Saves != 0.15 || e.ID != "c1" || e.Source != inspect.SourceLedger || len(e.Detail) == 0 || !e.At.Equal(noon.Add(time.Minute)) {
 		t.Errorf("got %+v", e)
 	}
 	small := journal.New(journal.Limits{Entries: 2, Bytes: 1 << 20}, at(noon))

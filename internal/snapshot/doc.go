@@ -7,8 +7,7 @@
 //	With          applies a what-if to a copy; Anonymize replaces names, so that the plan stays the same up to names
 //	Cluster       what decisions see of a File: internal/inspect and internal/solve take it from there
 //
-// A File has no credentials, no environment variables and no images: only the fields that decisions look at are kept
-// (strip.go); testdata/kept.txt lists them.
+// A File has no credentials, no environment variables and no images: testdata/kept.txt lists the fields that are kept.
 //
 // Not here: the decisions, and how the API server and the cloud are reached (internal/cli). Start reading at File.
 package snapshot
