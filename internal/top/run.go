@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -27,7 +29,14 @@ func Run(ctx context.Context, s inspect.Service, o Options) error {
 	if o.In != nil {
 		options = append(options, tea.WithInput(o.In))
 	}
-	_, err := tea.NewProgram(newModel(requestsTo(ctx, s, o.Timeout, time.Now), o.Interval), options...).Run()
+	asked, panics := requestsTo(ctx, s, o.Timeout, time.Now), &panicGuard{}
+	explain := asked.explain
+	asked.fleet, asked.plan = panics.guard(asked.fleet), panics.guard(asked.plan)
+	asked.explain = func(about inspect.Subject) tea.Cmd { return panics.guard(explain(about)) }
+	_, err := tea.NewProgram(newModel(asked, o.Interval), options...).Run()
+	if p := panics.first.Load(); p != nil {
+		return fmt.Errorf("the terminal view ended because of a defect, please report it: %s", *p)
+	}
 	if errors.Is(err, tea.ErrInterrupted) {
 		return nil // Ctrl-C from outside
 	}
@@ -35,6 +44,23 @@ func Run(ctx context.Context, s inspect.Service, o Options) error {
 		return fmt.Errorf("the terminal view ended: %w; `dovetail top | cat` prints the same without it", err)
 	}
 	return nil
+}
+
+// panicGuard ends the view when a request panics, and keeps the first panic. The library would restore the terminal as well, but
+// prints the panic in another goroutine, so that it is lost if the program ends first.
+type panicGuard struct{ first atomic.Pointer[string] }
+
+func (g *panicGuard) guard(request tea.Cmd) tea.Cmd {
+	return func() (msg tea.Msg) {
+		defer func() {
+			if p := recover(); p != nil {
+				text := fmt.Sprintf("%v\n%s", p, debug.Stack())
+				g.first.CompareAndSwap(nil, &text)
+				msg = tea.QuitMsg{}
+			}
+		}()
+		return request()
+	}
 }
 
 // requestsTo makes the commands of a Model from a Service and the clock.
