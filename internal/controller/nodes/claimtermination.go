@@ -62,6 +62,8 @@ func (r *ClaimTermination) Terminate(ctx context.Context, claim *karpv1.NodeClai
 }
 
 func (r *ClaimTermination) terminateClaim(ctx context.Context, claim *karpv1.NodeClaim) (time.Duration, error) {
+	// A launch records its result before it ends: read the other way round, one that ends in between would seem never to have been.
+	launching := r.Launching != nil && r.Launching(claim.UID)
 	var launched cloud.Instance
 	if r.Launched != nil {
 		launched, _ = r.Launched(claim.UID)
@@ -71,7 +73,7 @@ func (r *ClaimTermination) terminateClaim(ctx context.Context, claim *karpv1.Nod
 	if err != nil {
 		return 0, err
 	}
-	facts := drain.ClaimFacts{Claim: claim, Launching: r.Launching != nil && r.Launching(claim.UID), Launched: id != "", Nodes: nodes, Now: r.Now()}
+	facts := drain.ClaimFacts{Claim: claim, Launching: launching, Launched: id != "", Nodes: nodes, Now: r.Now()}
 	return r.calls.update(claim.UID, facts.Now, func(calls *drain.Calls) (time.Duration, error) {
 		return drain.AdvanceClaim(ctx, facts, calls, claimShell{instance{r.Provider, id}, r})
 	})

@@ -49,6 +49,31 @@ func TestFM_A06_AnInstanceOnlyInTheCacheIsTerminated(t *testing.T) {
 	}
 }
 
+// FM A06: a launch that ends while its claim is looked at has either not ended, or has left its instance behind.
+func TestFM_A06_ALaunchThatEndsInBetween(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, interceptor.Funcs{}, endClaimObject(func(c *karpv1.NodeClaim) { c.Status = karpv1.NodeClaimStatus{} }))
+	ended := false // right after the first of the two questions
+	w.claims.Launching = func(types.UID) bool {
+		defer func() { ended = true }()
+		return !ended
+	}
+	w.claims.Launched = func(types.UID) (cloud.Instance, bool) {
+		defer func() { ended = true }()
+		if !ended {
+			return cloud.Instance{}, false
+		}
+		return cloud.Instance{ID: instanceID}, true
+	}
+	w.delete(endClaimObject())
+	if _, err := w.endClaim(); err != nil {
+		t.Fatal(err)
+	}
+	if !w.has("c", &karpv1.NodeClaim{}) {
+		t.Error("the claim was released, and its instance runs on")
+	}
+}
+
 // LC-15.6: before registration there is nothing to drain, and the Node is left to others.
 func TestAnUnregisteredClaimIsNotDrained(t *testing.T) {
 	t.Parallel()
