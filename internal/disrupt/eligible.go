@@ -84,8 +84,11 @@ func podBlockingDrain(n *cluster.ManagedNode) (first *reason.Reason) {
 	return first
 }
 
-func heldByAnnotation(n *cluster.ManagedNode, p *cluster.ManagedPod) (reason.Reason, bool) {
-	return reason.Reason{Code: reason.DoNotDisrupt, Subject: "node/" + n.Name, Have: "pod " + p.Key.String(), Want: p.ProtectedBy}, p.ProtectedBy != ""
+func heldByAnnotation(n *cluster.ManagedNode, p *cluster.ManagedPod) (why reason.Reason, held bool) {
+	if p.ProtectedBy == "" { // most pods: no text is built for them
+		return why, false
+	}
+	return reason.Reason{Code: reason.DoNotDisrupt, Subject: "node/" + n.Name, Have: "pod " + p.Key.String(), Want: p.ProtectedBy}, true
 }
 
 func heldByBudget(n *cluster.ManagedNode, p *cluster.ManagedPod) (why reason.Reason, held bool) {
