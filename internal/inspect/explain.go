@@ -19,10 +19,15 @@ const defaultNamespace = "default"
 
 // Explain says why an object of a cluster is as it is. The error is a NotFoundError if the cluster has no such object.
 func Explain(c *Cluster, about Subject) (Explanation, error) {
+	return ExplainWithin(c, about, func() bool { return false })
+}
+
+// ExplainWithin is Explain until stop says that time is up; what is missing then is noted.
+func ExplainWithin(c *Cluster, about Subject, stop func() bool) (Explanation, error) {
 	if about.Kind == KindPod && about.Namespace == "" {
 		about.Namespace = defaultNamespace
 	}
-	x := newExplainer(c)
+	x := newExplainer(c, stop)
 	out := Explanation{Subject: about, At: c.View.Now}
 	found := false
 	switch about.Kind {
@@ -39,6 +44,9 @@ func Explain(c *Cluster, about Subject) (Explanation, error) {
 	for _, name := range resourceNames(c.Untyped) {
 		out.Notes = append(out.Notes, "the instance types of NodePool "+name+" are not known: "+c.Untyped[name])
 	}
+	if stop() {
+		out.Notes = append(out.Notes, "time was up before all was tried: what keeps nodes, and where pods could go, may be incomplete")
+	}
 	return out, nil
 }
 
@@ -48,10 +56,11 @@ type explainer struct {
 	view    *cluster.Snapshot
 	managed map[string]*cluster.ManagedNode // by claim
 	decided *disrupt.Decision
+	stop    func() bool // whether time is up
 }
 
-func newExplainer(c *Cluster) *explainer {
-	x := &explainer{c: c, view: c.View.Cluster, managed: make(map[string]*cluster.ManagedNode, len(c.View.Nodes))}
+func newExplainer(c *Cluster, stop func() bool) *explainer {
+	x := &explainer{c: c, stop: stop, view: c.View.Cluster, managed: make(map[string]*cluster.ManagedNode, len(c.View.Nodes))}
 	if x.view == nil {
 		x.view = &cluster.Snapshot{}
 	}
@@ -88,7 +97,7 @@ func (x *explainer) decide() *disrupt.Decision {
 	if x.decided == nil {
 		v := x.c.View
 		v.Unchanged, v.OnMethod, v.MaxRefused = false, nil, 4*(len(v.Nodes)+1) // one of each method for every node
-		x.decided = new(disrupt.Next(v, nil))
+		x.decided = new(disrupt.Next(v, x.stop))
 	}
 	return x.decided
 }
@@ -103,7 +112,7 @@ func (x *explainer) decideAlone(name string) *disrupt.Decision {
 			n.ProtectedBy = karpv1.AnnotationDoNotDisrupt
 		}
 	}
-	return new(disrupt.Next(v, nil))
+	return new(disrupt.Next(v, x.stop))
 }
 
 // plan plans for the pods without a node, as provisioning does, and lists all that rules out places for some of them.
@@ -114,11 +123,10 @@ func (x *explainer) plan(about func(*solve.Plan) []cluster.PodKey) (solve.Plan, 
 			problem.Pods = append(problem.Pods, p)
 		}
 	}
-	never := func() bool { return false }
 	if len(x.c.Awaiting) > 0 {
-		problem, _ = solve.PlanAwaitingReplacement(problem, x.c.Awaiting, never)
+		problem, _ = solve.PlanAwaitingReplacement(problem, x.c.Awaiting, x.stop)
 	}
-	return solve.Explain(problem, about, never)
+	return solve.Explain(problem, about, x.stop)
 }
 
 // launches lists planned nodes.
@@ -213,7 +221,7 @@ func kindDistance(a, about Subject) int {
 
 // Subjects lists all that can be explained: pods by namespace and name, then nodes, NodeClaims and NodePools by name.
 func Subjects(c *Cluster) []Subject {
-	x := newExplainer(c)
+	x := newExplainer(c, func() bool { return false })
 	var pods, nodes, claims, pools []Subject
 	note := func(list []cluster.Pod) {
 		for i := range list {

@@ -100,7 +100,10 @@ func (l Local) Fleet(context.Context) (Fleet, error) { return FleetOf(l.Cluster)
 
 // Explain implements Service.
 func (l Local) Explain(ctx context.Context, about Subject) (Explanation, error) {
-	e, err := Explain(l.Cluster, about)
+	e, err := ExplainWithin(l.Cluster, about, func() bool { return ctx.Err() != nil })
+	if errors.Is(ctx.Err(), context.Canceled) { // after a deadline, what was found until then is better than nothing
+		return Explanation{}, ctx.Err()
+	}
 	if l.Past == nil {
 		return e, err
 	}

@@ -37,12 +37,28 @@ func (c *cached[T]) get(ctx context.Context) (T, error) {
 	if c.now().Before(c.until) {
 		return c.value, nil
 	}
+	var none T
+	c.value = none // so that the old one and the new one are not held together
 	value, err := c.build(ctx)
+	if err == nil {
+		err = ctx.Err() // what was built for a client that has gone may lack something
+	}
 	if err != nil {
-		return value, err
+		return none, err
 	}
 	c.value, c.until = value, c.now().Add(c.keep)
+	time.AfterFunc(c.keep, c.dropOld)
 	return value, nil
+}
+
+// dropOld frees a value that is too old: that of a large cluster takes much memory.
+func (c *cached[T]) dropOld() {
+	c.turn <- struct{}{}
+	defer func() { <-c.turn }()
+	if !c.now().Before(c.until) {
+		var none T
+		c.value = none
+	}
 }
 
 // plans makes one plan at a time. Who asks for the one that is being made waits for it; who asks for another is refused.

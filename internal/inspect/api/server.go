@@ -110,6 +110,8 @@ func (s *Server) fleet(w http.ResponseWriter, req *http.Request) error {
 
 func (s *Server) explain(w http.ResponseWriter, req *http.Request) error {
 	return answerExplain(w, req, func(ctx context.Context, about inspect.Subject) (e inspect.Explanation, err error) {
+		ctx, cancel := context.WithTimeout(ctx, planWithin)
+		defer cancel()
 		select {
 		case s.slot <- struct{}{}:
 			defer func() { <-s.slot }()
@@ -147,7 +149,9 @@ func (s *Server) makePlan(ctx context.Context, change inspect.WhatIf) (inspect.C
 		if err != nil {
 			return inspect.Changes{}, err
 		}
-		changes, err := (&snapshot.Service{File: file, Words: s.words, Past: s.source.Past}).Plan(ctx, change)
+		own := *file
+		own.Settings.Policy.Workers = 1 // the others are for decisions
+		changes, err := (&snapshot.Service{File: &own, Words: s.words, Past: s.source.Past}).Plan(ctx, change)
 		if err != nil {
 			return changes, problem{http.StatusUnprocessableEntity, err.Error()}
 		}
