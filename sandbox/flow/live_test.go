@@ -105,9 +105,7 @@ func TestPlan_OfALiveCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(read.Missing) > 0 {
-		t.Errorf("missing: %v", read.Missing)
-	}
+	f.nothingMissing(read)
 	c := slices.IndexFunc(read.Catalogues, func(c snapshot.Catalogue) bool { return slices.Contains(c.NodePools, f.name) })
 	if c < 0 || len(read.Catalogues[c].InstanceTypes) < 100 {
 		t.Fatalf("NodePool %s has catalogue %d of %d, want the instance types of AWS", f.name, c, len(read.Catalogues))
