@@ -430,3 +430,11 @@ func TestTV_01_TheHowToPage(t *testing.T) {
 		t.Errorf("%s (-page +screen):\n%s", page, d)
 	}
 }
+
+// TV-02: rows without cells are no table, and no reason to panic on a narrow terminal.
+func TestTV_02_RowsWithoutCells(t *testing.T) {
+	t.Parallel()
+	if got := tableLines(&inspect.Section{Rows: [][]string{{}, {}}, Wide: 1}, -1); len(got) != 0 {
+		t.Errorf("got %d lines, want none", len(got))
+	}
+}

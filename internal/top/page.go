@@ -70,6 +70,9 @@ func tableLines(s *inspect.Section, width int) []string {
 	for _, row := range s.Rows {
 		columns = max(columns, len(row))
 	}
+	if columns == 0 {
+		return nil
+	}
 	widths := tableWidths(s, columns)
 	if total(widths) > width && s.Wide < columns {
 		columns -= s.Wide
