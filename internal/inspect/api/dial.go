@@ -17,6 +17,8 @@ import (
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+
+	"github.com/dovetail-sh/dovetail/internal/inspect"
 )
 
 const (
@@ -54,31 +56,62 @@ func Dial(ctx context.Context, t Target) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	pod, err := findPod(ctx, core, namespace, holder)
+	pods, err := findPods(ctx, core, namespace, holder)
 	if err != nil {
 		return nil, err
 	}
-	who := "the controller " + namespace + "/" + pod.Name
-	if isKarpenter(pod) {
-		return nil, UnavailableError{Who: who, Why: "is Karpenter, which answers no questions"}
+	if isKarpenter(&pods[0]) {
+		return nil, UnavailableError{Who: whoOf(&pods[0]), Why: "is Karpenter, which answers no questions"}
 	}
 	token, err := tokenOf(ctx, core, t.ServiceAccount, seen)
 	if err != nil {
 		return nil, err
 	}
-	f := &forward{kube: kube, url: core.RESTClient().Post().Resource("pods").Namespace(namespace).Name(pod.Name).SubResource("portforward").URL(), port: portOf(pod)}
+	var problem error
+	for i := range pods {
+		c, err := dialPod(ctx, kube, core, &pods[i], token)
+		if err == nil && len(pods) > 1 {
+			err = c.leads(ctx)
+		}
+		if err == nil || ctx.Err() != nil {
+			return c, ctx.Err()
+		}
+		if problem == nil {
+			problem = err
+		}
+	}
+	return nil, problem
+}
+
+// whoOf names a controller for errors.
+func whoOf(p *corev1.Pod) string { return "the controller " + p.Namespace + "/" + p.Name }
+
+// dialPod connects to a pod through the API server.
+func dialPod(ctx context.Context, kube *rest.Config, core *coreclient.CoreV1Client, pod *corev1.Pod, token string) (*Client, error) {
+	who, target := whoOf(pod), core.RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("portforward").URL()
+	f := &forward{kube: kube, url: target, port: portOf(pod)}
 	if err := f.open(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		fix := "try kubectl port-forward -n " + namespace + " pod/" + pod.Name + " 8080, and give --controller-address=http://localhost:8080"
+		fix := "try kubectl port-forward -n " + pod.Namespace + " pod/" + pod.Name + " 8080, and give --controller-address=http://localhost:8080"
 		if apierrors.IsForbidden(err) || strings.Contains(strings.ToLower(err.Error()), "forbidden") {
-			fix = "an administrator grants get and create on pods/portforward in namespace " + namespace
+			fix = "an administrator grants get and create on pods/portforward in namespace " + pod.Namespace
 		}
 		return nil, UnavailableError{Who: who, Why: "cannot be reached by port-forward: " + err.Error(), Fix: fix}
 	}
 	transport := &http.Transport{DialContext: f.dial, MaxIdleConnsPerHost: 1}
 	return &Client{base: "http://controller", token: token, who: who, http: &http.Client{Transport: transport}, closed: f.close}, nil
+}
+
+// leads asks a replica something small. One that does not lead, or does not respond, is closed.
+func (c *Client) leads(ctx context.Context) error {
+	_, err := c.History(ctx, inspect.HistoryQuery{Limit: 1})
+	if _, unavailable := errors.AsType[UnavailableError](err); !unavailable {
+		return nil // another problem is said with the response to the question itself
+	}
+	c.Close()
+	return err
 }
 
 // Connect returns a Client for a controller at an address. It sends one request to the API server, for the token.
@@ -150,48 +183,54 @@ func renewed(l *coordinationv1.Lease) int64 {
 	return l.Spec.RenewTime.UnixNano()
 }
 
-// findPod returns the pod of a holder. That is its name, unless the pod has the network of its host or a hostname of its own.
-func findPod(ctx context.Context, core coreclient.PodsGetter, namespace, holder string) (*corev1.Pod, error) {
+// mostReplicas is how many pods are asked whether they lead.
+const mostReplicas = 3
+
+// findPods returns the pods that may be the holder of a Lease: the one of its name or, if the pod has the network of its host or a
+// hostname of its own, those that it may be.
+func findPods(ctx context.Context, core coreclient.PodsGetter, namespace, holder string) ([]corev1.Pod, error) {
+	var pods []corev1.Pod
 	pod, err := core.Pods(namespace).Get(ctx, holder, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		pod, err = findPodOfHost(ctx, core, namespace, holder)
+	if err == nil {
+		pods = []corev1.Pod{*pod}
+	} else if apierrors.IsNotFound(err) {
+		pods, err = findPodsOfHost(ctx, core, namespace, holder)
 	}
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:
 		return nil, UnavailableError{Who: "the controller " + namespace + "/" + holder, Why: "cannot be read: " + err.Error(), Fix: "an administrator grants get and list on pods in namespace " + namespace}
-	case pod == nil:
+	case len(pods) == 0:
 		return nil, UnavailableError{
 			Who: "the controller", Why: fmt.Sprintf("has no pod: %s holds the Lease %s/%s, and no pod of this name exists", holder, namespace, leaseName),
 			Fix: "if it runs outside the cluster, name its address with --controller-address",
 		}
 	}
-	return pod, nil
+	return pods, nil
 }
 
-// findPodOfHost looks among the pods of the chart for one on the Node that holds the Lease, or for the only one. nil: there is
-// none. A pod that does not lead says so when it is asked.
-func findPodOfHost(ctx context.Context, core coreclient.PodsGetter, namespace, holder string) (*corev1.Pod, error) {
+// findPodsOfHost looks among the pods of the chart for one on the Node that holds the Lease, or for all that run: a pod that does
+// not lead says so when it is asked.
+func findPodsOfHost(ctx context.Context, core coreclient.PodsGetter, namespace, holder string) ([]corev1.Pod, error) {
 	list, err := core.Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name in (karpenter, dovetail)"})
 	if err != nil {
 		return nil, err
 	}
-	var candidates []*corev1.Pod
-	for i := range list.Items {
-		p := &list.Items[i]
+	var candidates []corev1.Pod
+	for _, p := range list.Items {
 		switch {
-		case !hasMetricsPort(p):
+		case !hasMetricsPort(&p):
 		case p.Spec.HostNetwork && p.Spec.NodeName == holder:
-			return p, nil
+			return []corev1.Pod{p}, nil
 		case p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil:
 			candidates = append(candidates, p)
 		}
 	}
-	if len(candidates) == 1 {
-		return candidates[0], nil
+	if len(candidates) > mostReplicas {
+		return nil, nil
 	}
-	return nil, nil
+	return candidates, nil
 }
 
 // isKarpenter reports whether a pod that holds the Lease is Karpenter: the name of the Lease is the same, the command is not.

@@ -35,7 +35,8 @@ const userToken = "token-of-the-user"
 type cluster struct {
 	*httptest.Server
 
-	metrics net.Listener // nil: the pod refuses connections
+	metrics net.Listener // nil: pods refuse connections
+	standby net.Listener // of pods whose name begins with standby
 	objects map[string]any
 	denied  map[string]bool // paths that are forbidden
 
@@ -110,18 +111,26 @@ func (c *cluster) forward(w http.ResponseWriter, req *http.Request) {
 				failures[id] = s
 				continue
 			}
-			go c.connect(s, failures[id])
+			go c.connect(s, failures[id], c.listenerOf(req.URL.Path))
 		}
 	}
 }
 
-func (c *cluster) connect(data, failures httpstream.Stream) {
+// listenerOf is the metrics port of the pod that a path names.
+func (c *cluster) listenerOf(path string) net.Listener {
+	if strings.Contains(path, "/pods/standby") {
+		return c.standby
+	}
+	return c.metrics
+}
+
+func (c *cluster) connect(data, failures httpstream.Stream, metrics net.Listener) {
 	defer func() { _, _ = failures.Close(), data.Close() }()
-	if c.metrics == nil {
+	if metrics == nil {
 		_, _ = io.WriteString(failures, "port "+data.Headers().Get(corev1.PortHeader)+": connection refused")
 		return
 	}
-	pod, err := net.Dial("tcp", c.metrics.Addr().String())
+	pod, err := net.Dial("tcp", metrics.Addr().String())
 	if err != nil {
 		return
 	}
@@ -281,7 +290,7 @@ func TestEX_35_DialWithServiceAccount(t *testing.T) {
 	}
 }
 
-// A pod whose name is not that of the holder is found by its Node or, if it is the only one, at all.
+// A pod whose name is not that of the holder is found by its Node, or by asking those that it may be.
 func TestEX_35_DialFindsPodsByTheirHost(t *testing.T) {
 	t.Parallel()
 	const holder = "ip-10-0-0-1.ec2.internal"
@@ -290,28 +299,41 @@ func TestEX_35_DialFindsPodsByTheirHost(t *testing.T) {
 		p.Spec.HostNetwork, p.Spec.NodeName, p.Status.Phase = true, node, corev1.PodRunning
 		return *p
 	}
-	running := controllerPod("kube-system", "dovetail-3")
-	running.Status.Phase = corev1.PodRunning
+	running := func(name string) corev1.Pod {
+		p := controllerPod("kube-system", name)
+		p.Status.Phase = corev1.PodRunning
+		return *p
+	}
+	ended := running("dovetail-0")
+	ended.Status.Phase = corev1.PodSucceeded
 	for name, tc := range map[string]struct {
 		pods []corev1.Pod
 		want string
+		says string // otherwise
 	}{
-		"on the network of the host": {[]corev1.Pod{{}, onHost("dovetail-1", "other"), onHost("dovetail-2", holder)}, "kube-system/dovetail-2"},
-		"the only one":               {[]corev1.Pod{{}, *running}, "kube-system/dovetail-3"},
-		"one of several":             {[]corev1.Pod{*running, onHost("dovetail-1", "other")}, ""},
-		"none":                       {nil, ""},
+		"on the network of the host":    {[]corev1.Pod{{}, onHost("dovetail-1", "other"), onHost("dovetail-2", holder)}, "kube-system/dovetail-2", ""},
+		"the only one":                  {[]corev1.Pod{{}, ended, running("dovetail-3")}, "kube-system/dovetail-3", ""},
+		"the one of several that leads": {[]corev1.Pod{running("standby-1"), running("dovetail-3")}, "kube-system/dovetail-3", ""},
+		"several, none of which leads":  {[]corev1.Pod{running("standby-1"), running("standby-2")}, "", "kube-system/standby-1 cannot answer now: this replica does not lead"},
+		"too many to ask each":          {[]corev1.Pod{running("a"), running("b"), running("c"), running("d")}, "", "no pod of this name"},
+		"none":                          {nil, "", "no pod of this name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			source := newController(snapshottest.Options{Nodes: 1})
 			c := newCluster(t, source.server(t))
+			standby := newController(snapshottest.Options{})
+			standby.err = api.StandbyError{Leader: "another"}
+			served := httptest.NewServer(standby.server(t))
+			t.Cleanup(served.Close)
+			c.standby = served.Listener
 			c.leader("kube-system", holder, time.Now())
 			delete(c.objects, "/api/v1/namespaces/kube-system/pods/"+holder)
 			c.objects["/api/v1/namespaces/kube-system/pods"] = &corev1.PodList{Items: tc.pods}
 			client, err := api.Dial(t.Context(), api.Target{Kube: c.kube()})
 			if tc.want == "" {
-				if err == nil || !strings.Contains(err.Error(), "no pod of this name") {
-					t.Errorf("got %v", err)
+				if err == nil || !strings.Contains(err.Error(), tc.says) {
+					t.Errorf("got %v, want %q", err, tc.says)
 				}
 				return
 			}
@@ -322,8 +344,9 @@ func TestEX_35_DialFindsPodsByTheirHost(t *testing.T) {
 			if f, err := client.Fleet(t.Context()); err != nil || f.Source != "leader "+tc.want {
 				t.Errorf("asked %q, %v; want %s", f.Source, err, tc.want)
 			}
-			if sent := c.sent(); len(sent) > 6 {
-				t.Errorf("%d requests to the API server, want at most 6: %q", len(sent), sent)
+			// A connection is two requests here, where WebSocket is refused.
+			if sent := c.sent(); len(sent) > 4+2*len(tc.pods) {
+				t.Errorf("%d requests to the API server, want at most %d: %q", len(sent), 4+2*len(tc.pods), sent)
 			}
 		})
 	}
