@@ -76,10 +76,18 @@ func managerOf(found []appsv1.Deployment, objects *Objects) manager {
 	}
 	m := manager{}
 	m.settings, _ = settingsFrom(nil)
-	if len(objects.NodePools) > 0 || len(objects.NodeClaims) > 0 {
+	switch {
+	case len(objects.NodePools) > 0 || len(objects.NodeClaims) > 0:
 		m.name = ByKarpenter
+	case slices.ContainsFunc(objects.Pods, isClusterAutoscaler):
+		m.name = ByClusterAutoscaler
 	}
 	return m
+}
+
+// isClusterAutoscaler knows the pods of its manifests by their label app, which its chart does not use.
+func isClusterAutoscaler(p corev1.Pod) bool {
+	return p.Labels["app"] == ByClusterAutoscaler || p.Labels["k8s-app"] == ByClusterAutoscaler
 }
 
 func rank(d *appsv1.Deployment) int {

@@ -267,6 +267,21 @@ func groups() []client.Object {
 	return out
 }
 
+// The manifests of Cluster Autoscaler label its Deployment in another way than its chart.
+func TestWI_03_ClusterAutoscalerByItsPods(t *testing.T) {
+	t.Parallel()
+	for label, want := range map[string]string{"app": snapshot.ByClusterAutoscaler, "k8s-app": snapshot.ByClusterAutoscaler, "team": ""} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "ca", Labels: map[string]string{label: "cluster-autoscaler"}}}
+		f, err := snapshot.Read(t.Context(), newAPIServer(t, append(groups(), pod)...), options())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Controller != want {
+			t.Errorf("a pod with label %s: managed by %q, want %q", label, f.Controller, want)
+		}
+	}
+}
+
 func TestWI_04_NodeGroupsAreTakenForNodePools(t *testing.T) {
 	t.Parallel()
 	server := newAPIServer(t, groups()...)
