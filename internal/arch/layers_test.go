@@ -63,6 +63,7 @@ var layers = map[string]layer{
 	"2 buffer":    {packages: []string{"internal/buffer"}, may: join(values, words, api, view, []string{"internal/solve"}), never: effects},
 	"2 steps":     {packages: steps, may: join(values, words, api, view, single, life, joint, []string{"internal/check"}), never: effects},
 	"2 inspect":   {packages: []string{"internal/inspect"}, may: join(values, words, api, view, single, joint, []string{"internal/budget", "internal/check", "internal/provision"}), never: effects},
+	"2 ledger":    {packages: []string{"internal/ledger"}, may: join(values, words, view, []string{"internal/inspect"}), never: effects},
 	"2 provision": {packages: []string{"internal/provision"}, may: join(values, words, api, view, port, []string{"internal/check", "internal/solve"}), never: effects},
 	"2 lifecycle": {packages: life, may: join(values, words, api, view, port), never: effects},
 	"2 scripts":   {packages: []string{"internal/script"}, may: join(values, words, api, view, single, []string{"internal/check"}), never: effects},
@@ -100,7 +101,7 @@ var layers = map[string]layer{
 		may:      join(values, words, api, view, []string{"k8s.io/client-go/tools/cache", "sigs.k8s.io/controller-runtime/pkg/cache", "sigs.k8s.io/controller-runtime/pkg/client"}),
 	},
 	"4 effects": {
-		packages: []string{"internal/execute", "internal/report", "internal/journal", "internal/metric", "internal/snapshot", "internal/inspect/api", "internal/replay"},
+		packages: []string{"internal/execute", "internal/report", "internal/journal", "internal/metric", "internal/snapshot", "internal/inspect/api", "internal/ledger/keep", "internal/replay"},
 		may:      []string{"any", "api/...", "internal/..."},
 		never:    join(sdk, shells, []string{"internal/aws/..."}),
 	},
