@@ -29,6 +29,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	"github.com/dovetail-sh/dovetail/internal/controller/overlays"
 	"github.com/dovetail-sh/dovetail/internal/controller/write"
+	"github.com/dovetail-sh/dovetail/internal/ledger/keep"
 	"github.com/dovetail-sh/dovetail/internal/report"
 	"github.com/dovetail-sh/dovetail/internal/store"
 )
@@ -52,6 +53,8 @@ func Run(ctx context.Context, d driver.Driver, cfg config.Config, kube *rest.Con
 	held := &lease{duration: cfg.Leader.LeaseDuration, now: time.Now}
 	limited := withTransports(withLimits(kube, cfg.Kube), held.refuseLateWrites)
 	record, ask := newJournal(cfg.Server), &questions{}
+	book := keep.New(hands.apiServerTime, metrics)
+	record.Forward(book.Record)
 	handlers, err := extraHandlers(cfg.Server, kube, record, ask)
 	if err != nil {
 		return err
@@ -81,7 +84,7 @@ func Run(ctx context.Context, d driver.Driver, cfg config.Config, kube *rest.Con
 		return err
 	}
 	remover := write.NewRemover(mgr.GetClient(), events, metrics, record.Removed)
-	c := &core{driver: d, mgr: mgr, cfg: cfg, events: events, metrics: metrics, writer: writer, journal: record, remover: remover, clock: hands}
+	c := &core{driver: d, mgr: mgr, cfg: cfg, events: events, metrics: metrics, writer: writer, journal: record, book: book, remover: remover, clock: hands}
 	c.makeOverlays()
 	if err := c.connectCloud(ctx); err != nil {
 		return err
@@ -90,6 +93,9 @@ func Run(ctx context.Context, d driver.Driver, cfg config.Config, kube *rest.Con
 		return err
 	}
 	if err := c.addCloud(); err != nil {
+		return err
+	}
+	if err := c.storeLedger(); err != nil {
 		return err
 	}
 	ask.serve(c)

@@ -33,6 +33,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/journal"
+	"github.com/dovetail-sh/dovetail/internal/ledger/keep"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 	"github.com/dovetail-sh/dovetail/internal/provision"
@@ -52,6 +53,7 @@ type core struct {
 	events  *report.Recorder
 	metrics *metric.Set
 	journal *journal.Journal // nil: nothing is kept
+	book    *keep.Ledger     // of decisions and costs
 	remover execute.Remover  // of claims that are deleted without a command
 	writer  client.Client    // for NodeClaims in bulk, with a limiter of its own
 	clock   *clock
@@ -190,9 +192,9 @@ func (c *core) lifeCycle() []registrant {
 	k, strict, cl, millis := c.kinds(), c.cfg.Compat.Strict, c.mgr.GetClient(), c.cfg.Process.CPUMillis
 	many, some := loop.Workers(100, 5000, millis), loop.Workers(10, 1000, millis)
 	drains := &nodes.Drains{Metrics: c.metrics, Journal: c.journal, Now: c.clock.apiServerTime}
-	queue := &nodes.Evictions{Client: cl, Events: c.events, Metrics: c.metrics, Workers: many, Now: c.clock.apiServerTime}
+	queue := &nodes.Evictions{Client: cl, Events: c.events, Metrics: c.metrics, Workers: many, Now: c.clock.apiServerTime, Evicted: c.book.Evicted}
 	life := &claims.Claims{
-		Client: cl, Provider: &backoffProvider{Provider: c.meteredCloud("nodeclaim.lifecycle"), backoff: c.backoff, orders: c.orders, now: c.clock.apiServerTime}, Gates: c.connected.Gates(), Events: c.events, Metrics: c.metrics, Remover: c.remover,
+		Client: cl, Provider: &backoffProvider{Provider: c.meteredCloud("nodeclaim.lifecycle"), backoff: c.backoff, orders: c.orders, launched: c.book.Launched, now: c.clock.apiServerTime}, Gates: c.connected.Gates(), Events: c.events, Metrics: c.metrics, Remover: c.remover,
 		Health: c.health, Classes: k, Strict: strict, Workers: many, Now: c.clock.apiServerTime, PlannedPods: c.plannedPods, Live: c.mgr.GetAPIReader(),
 	}
 	if !c.cfg.Scheduling.IgnoreDRARequests {
@@ -225,7 +227,7 @@ func (c *core) disruption(reboot func(context.Context, disrupt.Command) error) *
 	settings := c.settings()
 	c.passes = &disruption.Disruption{
 		Client: c.mgr.GetClient(), Reader: c.mgr.GetAPIReader(), Store: c.store, Cloud: c.meteredCloud("disruption"), Claims: c.orders, Events: c.events, Metrics: c.metrics,
-		Pulse: c.disruptionPulse, Ends: c.queuePulse, LaunchBackoff: c.backoff, Priced: c.connected.Priced, Now: c.clock.apiServerTime, ClockOff: c.clock.isSkewed, Policy: c.policy(), Nomination: c.nomination(), CostManaged: settings.CostManaged, Seed: rand.Uint64(), Journal: c.journal,
+		Pulse: c.disruptionPulse, Ends: c.queuePulse, LaunchBackoff: c.backoff, Priced: c.connected.Priced, Now: c.clock.apiServerTime, ClockOff: c.clock.isSkewed, Policy: c.policy(), Nomination: c.nomination(), CostManaged: settings.CostManaged, Seed: rand.Uint64(), Journal: decisionRecord{c.journal, c.book},
 		Tuning: settings.Tuning, Repairs: c.repairs, Reboot: reboot, Methods: settings.Methods,
 	}
 	return c.passes
@@ -276,9 +278,10 @@ func (c *core) plannedPods(claim string) []types.NamespacedName {
 // backoffProvider records the results of launches in the launch back-off.
 type backoffProvider struct {
 	cloud.Provider
-	backoff *provisioning.LaunchBackoff
-	orders  *execute.Claims
-	now     func() time.Time
+	backoff  *provisioning.LaunchBackoff
+	orders   *execute.Claims
+	launched func(claim string) // for pods that have no node
+	now      func() time.Time
 }
 
 // Launch waits until the claim may be launched, launches it, and records the result.
@@ -286,6 +289,9 @@ func (w *backoffProvider) Launch(ctx context.Context, claim *karpv1.NodeClaim) (
 	w.orders.Written(ctx)
 	instance, err := w.Provider.Launch(ctx, claim)
 	w.backoff.RecordLaunch(claim, instance, err, w.now())
+	if err == nil && isForPods(claim) {
+		w.launched(claim.Name)
+	}
 	return instance, err
 }
 

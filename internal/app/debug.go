@@ -13,10 +13,10 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/journal"
 )
 
-// newJournal keeps what is decided if it is to be served: at most 500 entries and 2 MiB of each kind. Else
-// it is nil, which keeps nothing.
+// newJournal keeps what is decided if it is to be served, or to be put into words for a ledger that is stored: at most 500
+// entries and 2 MiB of each kind. Else it is nil, which keeps nothing.
 func newJournal(server config.Server) *journal.Journal {
-	if !server.Decisions {
+	if !server.Decisions && !server.Ledger {
 		return nil
 	}
 	return journal.New(journal.Limits{Entries: 500, Bytes: 2 << 20}, time.Now)
@@ -31,7 +31,7 @@ func extraHandlers(server config.Server, kube *rest.Config, record *journal.Jour
 	if server.Console {
 		handlers[console.Path] = console.Handler()
 	}
-	if record != nil {
+	if server.Decisions {
 		review, err := journal.NewSelfReview(kube)
 		if err != nil {
 			return nil, err

@@ -43,7 +43,7 @@ func (q *questions) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 
 // serve begins to answer. The caches are those that decisions are made from.
 func (q *questions) serve(c *core) {
-	if c.journal == nil {
+	if !c.cfg.Server.Decisions {
 		return
 	}
 	standby := &leaderName{reader: c.mgr.GetAPIReader(), key: client.ObjectKey{Namespace: leaseNamespace(c.cfg), Name: c.cfg.Leader.Name}, now: time.Now}
@@ -61,7 +61,7 @@ func (q *questions) serve(c *core) {
 		},
 		Inspect:  c.passes.Inspect,
 		Snapshot: c.snapshot,
-		Past:     c.journal,
+		Past:     past{c.journal, c.book},
 	}, c.driver.Words, c.clock.apiServerTime))
 }
 

@@ -27,6 +27,7 @@ type Server struct {
 	Profiling            bool // pprof on the metrics port
 	Console              bool // the web page, on the metrics port; its data needs a token
 	Decisions            bool // what was decided and why, on the metrics port, for those who may read it
+	Ledger               bool // decisions and costs are kept in ConfigMaps
 	ClusterStateDisabled bool // drop metrics and events that grow with the number of objects
 }
 

@@ -68,6 +68,7 @@ func examples() map[string]example {
 		"enable-profiling":  {text: "true", want: func(c *config.Config) { c.Server.Profiling = true }, invalid: notBool},
 		"serve-decisions":   {text: "false", want: func(c *config.Config) { c.Server.Decisions = false }, invalid: notBool},
 		"serve-console":     {text: "true", want: func(c *config.Config) { c.Server.Console = true }, invalid: notBool},
+		"ledger":            {text: "true", want: func(c *config.Config) { c.Server.Ledger = true }, invalid: notBool},
 		"disable-cluster-state-observability": {
 			text: "true", want: func(c *config.Config) { c.Server.ClusterStateDisabled = true }, invalid: notBool,
 		},

@@ -65,6 +65,11 @@ func servingSettings() []setting {
 			as:    boolean(func(c *Config) *bool { return &c.Server.Console }),
 		},
 		{
+			flag: "ledger", def: "false", helm: "settings.ledger",
+			usage: "keep decisions and costs in ConfigMaps beside the controller, so that they survive restarts and changes of the leader; needs the right to write these",
+			as:    boolean(func(c *Config) *bool { return &c.Server.Ledger }),
+		},
+		{
 			flag: "disable-cluster-state-observability", def: "false", helm: "settings.disableClusterStateObservability",
 			usage: "drop metrics of pods, nodes and NodePools, and metrics and events of conditions",
 			as:    boolean(func(c *Config) *bool { return &c.Server.ClusterStateDisabled }),

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/inspect"
 )
 
 // Kind is what an entry is about.
@@ -53,6 +55,20 @@ type Journal struct {
 	last    map[Kind]string // value of the last entry, of kinds that leave out repeats
 	blocked blocked
 	drains  map[string]Drain // by node
+	forward forward          // nil: to nobody
+}
+
+// forward takes in what happened, to keep it for longer. Of minor events there may be many.
+type forward func(e inspect.Event, minor bool)
+
+// Forward passes on what is taken in from now on, except what passes found beyond their commands.
+func (j *Journal) Forward(to func(e inspect.Event, minor bool)) {
+	if j == nil {
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.forward = to
 }
 
 // New returns an empty journal. Each kind has room of its own: many refusals push no command out.
@@ -69,6 +85,9 @@ func (j *Journal) add(e Entry) {
 	j.seq++
 	e.Seq = j.seq
 	j.dropped += j.rings[e.Kind].push(e)
+	if j.forward != nil && e.Kind != Decision {
+		j.forward(e.Event(), e.Kind == Draining || e.Kind == Plan && read[shownPlan](e.Value).NodeCount == 0)
+	}
 }
 
 // repeats reports whether a value is that of the last entry of its kind, and records it. The caller

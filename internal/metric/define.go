@@ -50,6 +50,17 @@ func (b *builder) pods(s *Set) {
 	s.PodsDrained = b.counter("karpenter_pods_drained_total", "pods evicted, or deleted at a deadline, in drains", "reason")
 }
 
+// costs are those of the ledger. Labels are its rows, of which there are about a hundred at most.
+func (b *builder) costs(s *Set) {
+	s.CostSpent = b.counter("dovetail_cost_spent_usd_total", "USD that nodes have cost while the controller observed them; it goes on after a restart with `--ledger`", "nodepool")
+	s.CostUnconsolidated = b.counter("dovetail_cost_unconsolidated_usd_total", "USD that they would have cost without consolidation, estimated", "nodepool")
+	s.CostEvictions = b.counter("dovetail_cost_evictions_total", "pods that were evicted, or deleted at a deadline, in the same time", "nodepool")
+	s.CostNamespaceSpent = b.counter("dovetail_cost_namespace_spent_usd_total", "the same USD by the namespaces whose pods request the nodes; `(idle)` is what no pod requests", "namespace")
+	s.CostNamespaceEvictions = b.counter("dovetail_cost_namespace_evictions_total", "the same pods by their namespace", "namespace")
+	s.CostBound = b.counter("dovetail_cost_bound_usd_total", "USD that no nodes which held the pods would have cost less than, as long as that was known")
+	s.CostBoundSpent = b.counter("dovetail_cost_bound_spent_usd_total", "USD that nodes have cost in that time")
+}
+
 func (b *builder) disruption(s *Set) {
 	s.DisruptionEvaluationDuration = b.histogram("karpenter_voluntary_disruption_decision_evaluation_duration_seconds", "time to decide about disruption", durations(), "reason", "consolidation_type")
 	s.DisruptionDecisions = b.counter("karpenter_voluntary_disruption_decisions_total", "decisions to disrupt", "decision", "reason", "consolidation_type")

@@ -36,6 +36,7 @@ func New(reg prometheus.Registerer, clouds ...Labels) *Set {
 	b.defineGeneral(s)
 	b.nodes(s)
 	b.pods(s)
+	b.costs(s)
 	b.disruption(s)
 	b.definePlanning(s)
 	b.defineCloud(s)

@@ -51,6 +51,15 @@ type Set struct {
 	PodsEvictionRequests            *prometheus.CounterVec
 	PodsDrained                     *prometheus.CounterVec
 
+	// Costs, of the ledger.
+	CostSpent              *prometheus.CounterVec
+	CostUnconsolidated     *prometheus.CounterVec
+	CostEvictions          *prometheus.CounterVec
+	CostNamespaceSpent     *prometheus.CounterVec
+	CostNamespaceEvictions *prometheus.CounterVec
+	CostBound              *prometheus.CounterVec
+	CostBoundSpent         *prometheus.CounterVec
+
 	// Disruption.
 	DisruptionEvaluationDuration *prometheus.HistogramVec
 	DisruptionDecisions          *prometheus.CounterVec

@@ -37,7 +37,7 @@ type Right struct {
 	Role     Role
 	Group    string // of the API; empty means core
 	Resource string // with its subresource
-	Name     string // of the only object that it is for; empty means all
+	Name     string // of the only object that it is for, or of several, with commas; empty means all
 	Verbs    []string
 	For      string
 	Without  string // what users see who do not grant it

@@ -18,6 +18,10 @@ const (
 	waits = "the controller is not ready and does nothing; `/readyz/rights` and the log name the rule"
 	// unused is said of rights of Karpenter's chart that nothing here needs yet.
 	unused = "nothing changes; it is there since Karpenter's chart has it"
+	// ledgerNames are the ConfigMaps of the ledger (internal/ledger/keep).
+	ledgerNames = "dovetail-ledger-00, dovetail-ledger-01, dovetail-ledger-02, dovetail-ledger-03, dovetail-ledger-04, dovetail-ledger-05, dovetail-ledger-06, dovetail-ledger-07"
+	// inMemory is what the ledger does when it cannot be stored.
+	inMemory = "with `--ledger`, an error in the log; the ledger is kept in memory, and responses say so"
 )
 
 // All explains every right of the chart's roles, in their order; those at the end are granted by values of the chart only.
@@ -227,6 +231,12 @@ func optionalRights() []Right {
 		{
 			Role: Core, Resource: "services", Verbs: []string{"list", "watch"}, Value: "settings.schedulerConfig", For: "default spread (`--scheduler-config`)",
 			Without: "with `--scheduler-config`, a warning in the log, and default spread uses the controllers of pods alone",
+		},
+		{
+			Role: Release, Resource: "configmaps", Verbs: []string{"create"}, Value: "settings.ledger=true", For: "the ConfigMaps of the ledger (`--ledger`)", Without: inMemory,
+		},
+		{
+			Role: Release, Resource: "configmaps", Name: ledgerNames, Verbs: []string{"get", "update"}, Value: "settings.ledger=true", For: "the same", Without: inMemory,
 		},
 		{
 			Role: Core, Resource: "pods", Verbs: []string{"patch"}, Value: "settings.featureGates.podDeletionCostManagement=true", For: "deletion costs of pods (feature gate `PodDeletionCostManagement`)",

@@ -296,6 +296,16 @@ func deviceRights(verbs ...string) string {
 	return strings.Join(list, ",")
 }
 
+// ledgerRights are the rights to the ConfigMaps of the ledger.
+func ledgerRights() string {
+	var names []string
+	for i := range 8 {
+		names = append(names, fmt.Sprintf("dovetail-ledger-%02d", i))
+	}
+	these := "release core configmaps[" + strings.Join(names, ",") + "]"
+	return "release core configmaps: create," + these + ": get," + these + ": update"
+}
+
 // S-116, install.md 4: the rights of the table, and not one verb more; further ones are requested by name.
 func TestS_116_ChartRequestsTheRightsOfTheTable(t *testing.T) {
 	t.Parallel()
@@ -321,6 +331,7 @@ func TestS_116_ChartRequestsTheRightsOfTheTable(t *testing.T) {
 		"devices":                {"settings.ignoreDRARequests=false", deviceRights("get", "list", "watch")},
 		"default spread":         {"settings.schedulerConfig=podTopologySpread: {}", "cluster core services: list,cluster core services: watch"},
 		"V15-05: deletion costs": {"settings.featureGates.podDeletionCostManagement=true", "cluster core pods: patch"},
+		"LG-01: the ledger":      {"settings.ledger=true", ledgerRights()},
 		"rules of the user":      {"additionalClusterRoleRules[0].apiGroups[0]=x,additionalClusterRoleRules[0].resources[0]=y,additionalClusterRoleRules[0].verbs[0]=get", "cluster x y: get"},
 		"nothing for a string":   {"optionalRights.nominatePods=false", ""},
 	} {

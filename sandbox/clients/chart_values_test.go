@@ -124,6 +124,7 @@ settings.consolidationMinSaving=0                                          CONSO
 settings.consolidationMinNodeAge=5m                                        CONSOLIDATION_MIN_NODE_AGE 5m
 settings.spotPoolShare=0.5                                                 SPOT_POOL_SHARE 0.5
 settings.legacyNodeRepair=true                                             LEGACY_NODE_REPAIR true
+settings.ledger=true                                                       LEDGER true
 settings.strictCompatibility=true                                          STRICT_COMPATIBILITY true
 settings.schedulerConfig=a: b                                              SCHEDULER_CONFIG a: b
 settings.featureGates.nodeRepair=true                                      NodeRepair=true

@@ -52,7 +52,11 @@ func Granted(values ...string) []rbacv1.PolicyRule {
 		found := false
 		for _, r := range rights.All() {
 			if r.Value == value {
-				rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{r.Group}, Resources: []string{r.Resource}, Verbs: r.Verbs})
+				rule := rbacv1.PolicyRule{APIGroups: []string{r.Group}, Resources: []string{r.Resource}, Verbs: r.Verbs}
+				if r.Name != "" {
+					rule.ResourceNames = strings.Split(r.Name, ", ")
+				}
+				rules = append(rules, rule)
 				found = true
 			}
 		}

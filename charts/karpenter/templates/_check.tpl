@@ -55,7 +55,7 @@
 {{- $faults = append $faults (printf "settings.reservedENIs is %q; give a whole number of 0 or more" .) -}}
 {{- end -}}
 {{- end -}}
-{{- range $key := list "isolatedVPC" "eksControlPlane" "enableZonalShift" "ignoreDRARequests" "disableClusterStateObservability" "disableDryRun" "legacyNodeRepair" "strictCompatibility" -}}
+{{- range $key := list "isolatedVPC" "eksControlPlane" "enableZonalShift" "ignoreDRARequests" "disableClusterStateObservability" "disableDryRun" "legacyNodeRepair" "strictCompatibility" "ledger" -}}
 {{- with get $text $key -}}
 {{- if not (has . (list "true" "false")) -}}
 {{- $faults = append $faults (printf "settings.%s is %q; give true or false" $key .) -}}

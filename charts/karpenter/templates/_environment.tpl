@@ -55,6 +55,7 @@
   (list "SPOT_POOL_SHARE" "spotPoolShare")
   (list "LEGACY_NODE_REPAIR" "legacyNodeRepair")
   (list "STRICT_COMPATIBILITY" "strictCompatibility")
+  (list "LEDGER" "ledger")
   (list "SCHEDULER_CONFIG" "schedulerConfig")
 }}
 {{- include "karpenter.variable" (dict "root" $ "name" (first $pair) "value" (get $settings (last $pair))) }}

@@ -115,6 +115,7 @@ settings.consolidationMinNodeAge
 settings.spotPoolShare
 settings.legacyNodeRepair
 settings.strictCompatibility
+settings.ledger
 settings.schedulerConfig
 settings.featureGates
 settings.featureGates.nodeRepair

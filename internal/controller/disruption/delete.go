@@ -29,6 +29,7 @@ type deleter struct {
 	store   pools
 	events  write.Emitter
 	metrics *metric.Set
+	journal journal // nil: none is kept
 	now     func() time.Time
 }
 
@@ -54,6 +55,9 @@ func (x deleter) delete(ctx context.Context, r *disrupt.Running, n disrupt.Candi
 		return nil
 	case err != nil:
 		return err
+	}
+	if x.journal != nil {
+		x.journal.Deleted(r, &n)
 	}
 	if repaired := r.UnhealthyCondition(); repaired != "" {
 		write.CountUnhealthy(x.metrics, claim, repaired, lifecycle.BoundedMode(claim, command.DrainBound(r, claim)))

@@ -66,6 +66,10 @@ type launchBackoff interface {
 type journal interface {
 	Decided(d disrupt.Decision)
 	Outcome(id, text string, at time.Time)
+	// Observed takes in what a pass saw and found.
+	Observed(v *disrupt.View, d *disrupt.Decision)
+	// Deleted takes in a node whose claim a command has deleted.
+	Deleted(r *disrupt.Running, n *disrupt.Candidate)
 }
 
 // Disruption makes voluntary disruptions. It writes each step to the objects first: a taint on the Node, a
@@ -140,7 +144,7 @@ func (d *Disruption) prepare() {
 		d.worker = &worker{
 			objects: written, queue: newCommandQueue(d.Seed),
 			holder:   holder{objects: written, store: d.Store, metrics: d.Metrics, now: d.Now},
-			deleter:  deleter{objects: written, store: d.Store, events: d.Events, metrics: d.Metrics, now: d.Now},
+			deleter:  deleter{objects: written, store: d.Store, events: d.Events, metrics: d.Metrics, journal: d.Journal, now: d.Now},
 			reporter: d.reporter, store: d.Store, events: d.Events, metrics: d.Metrics, backoff: d.LaunchBackoff, pulse: d.Ends, wake: d.wake, nomination: d.Nomination, now: d.Now,
 		}
 		d.starter = &starter{
@@ -241,8 +245,11 @@ func (d *Disruption) pass(ctx context.Context) (time.Duration, bool, error) {
 	d.reporter.logScores(ctx, decision.Scores)
 	failed = errors.Join(failed, d.blocked.write(ctx, view))
 	d.reporter.emitNodeEvents(ctx, decision.Events)
-	if d.Journal != nil && (len(decision.Commands) > 0 || !view.Unchanged) {
-		d.Journal.Decided(decision)
+	if d.Journal != nil {
+		d.Journal.Observed(&view, &decision)
+		if len(decision.Commands) > 0 || !view.Unchanged {
+			d.Journal.Decided(decision)
+		}
 	}
 	d.cooldown = d.cooldown.After(&decision, &view, changes, hidden, d.Now())
 	n, err := d.starter.start(ctx, view, offers, decision)

@@ -2,6 +2,7 @@ package disruption_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -248,7 +249,7 @@ func TestJournalHears(t *testing.T) {
 	s.mustPass()
 	s.up(s.replacements()[0].Name)
 	s.work(10 * time.Second)
-	if got := strings.Join(kept.lines, "; "); got != "decided 1; Drifteda done" {
+	if got := strings.Join(kept.lines, "; "); got != "observed 1; decided 1; deleted a; Drifteda done" {
 		t.Errorf("the journal has %q", got)
 	}
 }
@@ -259,6 +260,14 @@ func (d *diary) Decided(decision disrupt.Decision) {
 	if len(decision.Commands) > 0 {
 		d.lines = append(d.lines, "decided "+string(rune('0'+len(decision.Commands))))
 	}
+}
+
+func (d *diary) Observed(v *disrupt.View, _ *disrupt.Decision) {
+	d.lines = append(d.lines, fmt.Sprintf("observed %d", len(v.Nodes)))
+}
+
+func (d *diary) Deleted(_ *disrupt.Running, n *disrupt.Candidate) {
+	d.lines = append(d.lines, "deleted "+n.Node)
 }
 
 func (d *diary) Outcome(id, text string, _ time.Time) { d.lines = append(d.lines, id+" "+text) }

@@ -36,6 +36,7 @@ type Evictions struct {
 	Metrics *metric.Set
 	Workers int
 	Now     func() time.Time
+	Evicted func(pool, namespace string) // called for pods that begin to leave a node of a NodePool; may be nil
 
 	mu      sync.Mutex
 	entries map[loop.PodID]*entry

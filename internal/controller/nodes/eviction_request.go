@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/drain"
 	"github.com/dovetail-sh/dovetail/internal/event"
 )
@@ -42,7 +43,7 @@ func (q *Evictions) evict(ctx context.Context, e entry, p *corev1.Pod, n *corev1
 	switch response {
 	case drain.EvictionAccepted:
 		q.Events.Emit(p, event.Event{Reason: event.Evicted, Text: "Evicted from node " + n.Name + ": " + e.Reason, Key: n.Name})
-		q.Metrics.PodsDrained.WithLabelValues(e.Reason).Inc()
+		q.countEvicted(e, n)
 		return accepted, nil
 	case drain.EvictionObsolete:
 		return over, nil
@@ -80,9 +81,17 @@ func (q *Evictions) delete(ctx context.Context, e entry, p *corev1.Pod, n *corev
 	q.Events.Emit(p, event.Event{Reason: event.Disrupted, Text: fmt.Sprintf(
 		"Node %s has to be empty by %s: the pod gets %d s to end, it requested %s", n.Name, e.Limit.At.UTC().Format(time.RFC3339), left, requested)})
 	if p.DeletionTimestamp == nil { // else it was counted when it was evicted
-		q.Metrics.PodsDrained.WithLabelValues(e.Reason).Inc()
+		q.countEvicted(e, n)
 	}
 	return accepted, nil
+}
+
+// countEvicted counts a pod that begins to leave its node.
+func (q *Evictions) countEvicted(e entry, n *corev1.Node) {
+	q.Metrics.PodsDrained.WithLabelValues(e.Reason).Inc()
+	if q.Evicted != nil {
+		q.Evicted(n.Labels[karpv1.LabelNodePool], e.Pod.Namespace)
+	}
 }
 
 // budgets lists the budgets of a namespace. They only help the reader of an event: errors are left out.
