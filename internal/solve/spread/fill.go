@@ -55,7 +55,7 @@ func (s *spreader) placeLoosePods(g *group, l *loosePods, a *attempt, tries *int
 			tooExpensive[f.sale] = true
 		}
 		// What costs least stays so while there are as many pods and as much room.
-		for more := true; more; more = l.left > 0 && slices.Equal(s.fillUp(g, l, f.at, s.scratch(g, f.t), f.even), f.counts) {
+		for more := true; more; more = l.left > 0 && slices.Equal(s.fillUp(g, s.roomsIn(g, l, f.at), f.t, f.even), f.counts) {
 			n := like
 			for i, count := range f.counts {
 				n.Pods = append(n.Pods, l.keys[i][:count]...)
@@ -95,6 +95,7 @@ func (s *spreader) next(g *group, l *loosePods, tooExpensive map[*sale]bool, tri
 	if len(g.workloads) == 1 {
 		ways = ways[:1]
 	}
+	rooms := map[cell][]int{} // of each workload; no pod is placed meanwhile
 	for i := range g.sales {
 		at := &g.sales[i]
 		if best != nil && at.ratio > best.ratio {
@@ -103,16 +104,21 @@ func (s *spreader) next(g *group, l *loosePods, tooExpensive map[*sale]bool, tri
 		if tooExpensive[at] {
 			continue
 		}
+		most, known := rooms[at.at]
+		if !known {
+			most = s.roomsIn(g, l, at.at)
+			rooms[at.at] = most
+		}
 		for _, even := range ways {
 			if *tries--; *tries <= 0 {
 				return nil
 			}
-			counts, worth := s.fillUp(g, l, at.at, s.scratch(g, at.t), even), 0.0
+			counts, worth := s.fillUp(g, most, at.t, even), 0.0
 			for i, count := range counts {
 				worth += float64(count) * g.worth[i]
 			}
 			if ratio := at.price / worth; worth > 0 && (best == nil || ratio < best.ratio-rounding) {
-				best = &fill{sale: at, even: even, counts: counts, ratio: ratio}
+				best = &fill{sale: at, even: even, counts: slices.Clone(counts), ratio: ratio}
 			}
 		}
 	}
@@ -125,14 +131,25 @@ func (s *spreader) scratch(g *group, t int) []int64 {
 	return s.buffer
 }
 
-// fillUp takes loose pods for a node while they fit and their share of the cell is not used up: those that are worth most
-// first, or before that evenly of all.
-func (s *spreader) fillUp(g *group, l *loosePods, at cell, room []int64, even bool) []int {
-	counts, most := make([]int, len(g.workloads)), make([]int, len(g.workloads))
+// roomsIn is how many loose pods of each workload a cell may have.
+func (s *spreader) roomsIn(g *group, l *loosePods, at cell) []int {
+	most := make([]int, len(g.workloads))
 	for i := range most {
 		most[i] = min(len(l.keys[i]), s.roomIn(at, g.workloads[i], l.largest[i]))
 	}
+	return most
+}
+
+// fillUp counts the pods that a node of a type takes while they fit, of each workload at most so many: those that are worth
+// most first, or before that evenly of all. The next call overwrites what it returns.
+func (s *spreader) fillUp(g *group, most []int, t int, even bool) []int {
+	room := s.scratch(g, t)
+	s.taken = append(s.taken[:0], make([]int, len(most))...)
+	counts := s.taken
 	take := func(i, n int) {
+		if n == 0 {
+			return
+		}
 		n = model.CountFitting(g.classes[i], room, n)
 		counts[i] += n
 		for _, lane := range g.classes[i].Lanes {

@@ -44,7 +44,7 @@ func Plan(state *exact.State, plan *model.Plan) {
 const (
 	nextShare = 1.08
 	mostShare = 0.9
-	effort    = 100_000
+	effort    = 60_000
 )
 
 // search regroups pods such that cells have as small a share as the budget allows, or returns nil if spot pools would not
@@ -60,6 +60,7 @@ func (s *spreader) search(nodes []model.NewNode, over float64) *attempt {
 	tries := effort
 	var best *attempt
 	for share := s.share; share < mostShare && best == nil; share *= nextShare {
+		s.loosened = nil
 		for _, keep := range []float64{1, 1.02, 1.05, 1.1, 0} {
 			a := s.regroup(nodes, groups, share, keep, &tries)
 			if tries <= 0 {
@@ -117,7 +118,8 @@ func (a *attempt) add(n model.NewNode, counts []podCount, like *model.NewNode) {
 }
 
 // regroup lets cells have a share of each workload. Nodes that find a cell for at most keep times what they cost stay; the
-// pods of the others are put on whatever nodes cost least for them. It returns nil if that is not possible.
+// pods of the others are put on whatever nodes cost least for them. It returns nil if that is not possible, and if the same
+// nodes stay as in the attempt before.
 func (s *spreader) regroup(nodes []model.NewNode, groups []*group, share, keep float64, tries *int) *attempt {
 	bound := s.share
 	s.share, s.budget = share, math.Inf(1)
@@ -132,7 +134,7 @@ func (s *spreader) regroup(nodes []model.NewNode, groups []*group, share, keep f
 		}
 	}
 	a := &attempt{nodes: make([]model.NewNode, 0, len(nodes))}
-	loose := map[*group]*loosePods{}
+	loose, loosened := map[*group]*loosePods{}, []int{}
 	for i := range nodes {
 		n := nodes[i]
 		if !s.spreads(s.counts[i]) {
@@ -146,6 +148,7 @@ func (s *spreader) regroup(nodes []model.NewNode, groups []*group, share, keep f
 				loose[in[i]] = newLoosePods(in[i])
 			}
 			loose[in[i]].take(s, in[i], &n, s.counts[i])
+			loosened = append(loosened, i)
 			a.added -= n.Offer.Price
 			continue
 		case o != nil:
@@ -155,6 +158,10 @@ func (s *spreader) regroup(nodes []model.NewNode, groups []*group, share, keep f
 		}
 		a.add(n, s.counts[i], &nodes[i])
 	}
+	if s.loosened != nil && slices.Equal(loosened, s.loosened) {
+		return nil
+	}
+	s.loosened = loosened
 	for _, g := range groups {
 		if l := loose[g]; l != nil && (!s.placeLoosePods(g, l, a, tries) || !s.withinLimits(g, nodes, a)) {
 			return nil

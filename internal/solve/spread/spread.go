@@ -91,6 +91,8 @@ type spreader struct {
 	counts    [][]podCount         // by new node; nil: it is not a spot node
 	known     map[kindKey][]option // what equal nodes can be narrowed to
 	buffer    []int64
+	taken     []int                     // of each workload of a group
+	loosened  []int                     // nodes whose pods the last attempt with a share put on other nodes
 	ranks     map[string]map[string]int // by zone, by type: its position by price among the types seen so far
 	stripes   map[string]int            // by zone: into how many cells it is divided
 }
