@@ -228,7 +228,7 @@ func (c *core) disruption(reboot func(context.Context, disrupt.Command) error) *
 	c.passes = &disruption.Disruption{
 		Client: c.mgr.GetClient(), Reader: c.mgr.GetAPIReader(), Store: c.store, Cloud: c.meteredCloud("disruption"), Claims: c.orders, Events: c.events, Metrics: c.metrics,
 		Pulse: c.disruptionPulse, Ends: c.queuePulse, LaunchBackoff: c.backoff, Priced: c.connected.Priced, Now: c.clock.apiServerTime, ClockOff: c.clock.isSkewed, Policy: c.policy(), Nomination: c.nomination(), CostManaged: settings.CostManaged, Seed: rand.Uint64(), Journal: decisionRecord{c.journal, c.book},
-		Tuning: settings.Tuning, Repairs: c.repairs, Reboot: reboot, Methods: settings.Methods,
+		Tuning: settings.Tuning, Repairs: c.repairs, Decide: disrupt.Next, Reboot: reboot, Methods: settings.Methods,
 	}
 	return c.passes
 }

@@ -100,7 +100,7 @@ type Disruption struct {
 	CostManaged bool               // gate PodDeletionCostManagement
 	Seed        uint64             // of the jitter of back-offs
 
-	Decide  func(v disrupt.View, stop func() bool) disrupt.Decision // nil: disrupt.Next
+	Decide  func(v disrupt.View, stop func() bool) disrupt.Decision // what to do: disrupt.Next
 	Reboot  func(context.Context, disrupt.Command) error            // carries out decision reboot; nil: cannot be done
 	Journal journal                                                 // nil: none is kept
 
@@ -132,14 +132,10 @@ func (d *Disruption) Register(mgr ctrl.Manager) error {
 // prepare builds the parts, once. Exported fields are set before.
 func (d *Disruption) prepare() {
 	d.setUp.Do(func() {
-		next := d.Decide
-		if next == nil {
-			next = disrupt.Next
-		}
 		d.wake = make(chan struct{}, 1)
 		written := objects{client: d.Client, reader: d.Reader}
 		d.reporter = &reporter{client: d.Client, store: d.Store, events: d.Events, metrics: d.Metrics, journal: d.Journal, now: d.Now}
-		d.evaluator = &evaluator{next: next, metrics: d.Metrics, now: d.Now}
+		d.evaluator = &evaluator{next: d.Decide, metrics: d.Metrics, now: d.Now}
 		d.blocked = &blockedConditions{objects: written, metrics: d.Metrics, now: d.Now}
 		d.worker = &worker{
 			objects: written, queue: newCommandQueue(d.Seed),

@@ -24,6 +24,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
 	"github.com/dovetail-sh/dovetail/internal/controller/disruption"
+	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 	"github.com/dovetail-sh/dovetail/internal/store"
 )
@@ -115,7 +116,7 @@ func emptying(t *testing.T, calls interceptor.Funcs, names ...string) (*disrupti
 	}
 	c := builder.Build()
 	return &disruption.Disruption{
-		Client: c, Reader: c, Store: memory, Cloud: &controllertest.Catalogue{}, Events: &controllertest.Transcript{}, Metrics: metric.New(prometheus.NewRegistry()), Pulse: controllertest.Pulse{}, Now: time.Now,
+		Client: c, Reader: c, Store: memory, Cloud: &controllertest.Catalogue{}, Events: &controllertest.Transcript{}, Metrics: metric.New(prometheus.NewRegistry()), Pulse: controllertest.Pulse{}, Now: time.Now, Decide: disrupt.Next,
 	}, memory, c
 }
 
