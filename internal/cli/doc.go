@@ -1,5 +1,11 @@
-// Package cli is the command line of dovetail: one binary, one file per sub-command.
+// Package cli is the command line of dovetail: one binary, one file per sub-command. What a command does lives in the package
+// that it calls; here are flags, files and messages.
 //
-// Exit codes are 0 for success, 1 for a failure, 2 for a wrong call. What a command does lives in
-// the package it calls; here are flags, files and messages. Start reading at Run.
+// Commands about a cluster find it in one of three ways: they ask the controller (source.go), read the objects of the cluster
+// (source_live.go, live.go), or open a file (plan, replay). Each way gives an inspect.Service, and a response is
+// one Document for all formats (document.go). Commands that need the cloud take its driver from internal/drivers.
+//
+// Exit codes are 0 for success, 1 for a failure, 2 for a wrong call: an error that is a usageError.
+//
+// Start reading at Run and New.
 package cli

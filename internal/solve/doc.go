@@ -90,9 +90,9 @@
 // plan that stopped half-way and violates a spread constraint loses.
 //
 // 5. Write down and explain. WritePlan lists for each bin the types that hold its pods, cheapest first, at most [MaxTypes],
-// and drops a node that this leaves without its minValues. Package spread divides spot nodes over spot pools (decision 0032). Package explain replays the placement of a class that has pods
-// left, pool by pool, and reports for each the step that came closest. Package bound solves the linear program without
-// zones, spread and affinity.
+// and drops a node that this leaves without its minValues. Package spread divides the spot nodes of a workload over spot
+// pools (decision 0032). Package explain replays the placement of a class that has pods left, pool by pool, and reports for
+// each the step that came closest. Package bound solves the linear program without zones, spread and affinity.
 //
 // # The phases of Consolidate
 //
@@ -164,14 +164,15 @@
 //   - bitset, parallel: sets of small numbers; independent work on several goroutines.
 //   - model: plan.go for what goes in and out, class.go and profile.go for pods, catalogue.go and pool.go for what can be
 //     launched, node.go for what exists, group.go and domain.go for topology. Compile calls them in order.
-//   - exact: state.go (existing nodes), bin.go (planned nodes), rules.go and domain.go (topology), reservation.go, place.go
-//     (the order of attempts), launch.go (the plan written down).
+//   - exact: state.go (existing nodes), bin.go (planned nodes), rules.go and domain.go (topology), reservation.go, devices.go
+//     (dynamic resource allocation), place.go (the order of attempts), launch.go (the plan written down).
 //   - pack: pack.go, then batch.go (rules as numbers), job.go (worth), packer.go and fill.go (patterns).
 //   - spread: spot nodes divided over spot pools, once a plan is written.
 //   - bound: the lower bound.
 //   - explain: unplaced.go, then pool.go and new_node.go for pools, node.go for existing nodes, fold.go for what is shown.
 //   - consolidate: move.go, then mover.go (node by node), joint.go (all candidates), forecast.go, step.go, swap.go, and
-//     strategy.go (which of them when); replacement.go says what a move must save.
+//     strategy.go (which of them when); replacement.go says what a move must save, reserved.go what capacity that is paid
+//     for is worth, and spread.go spreads new spot nodes.
 //
 // Imports between them point up this list only (internal/arch), and nothing outside internal/solve imports them.
 //
