@@ -43,8 +43,8 @@ func TestLC60_TheLeaseOfKarpenter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-			settings := config.Bind(flags)
-			if err := flags.Parse(append(tc.args, "--cluster-name=prod")); err != nil {
+			settings := config.Bind(flags, nil)
+			if err := flags.Parse(tc.args); err != nil {
 				t.Fatal(err)
 			}
 			cfg, _, err := settings.Load(func(string) (string, bool) { return "", false })

@@ -11,9 +11,9 @@ import (
 
 // neutral are the packages that know no cloud by name: what AWS has of its own is behind internal/cloud/driver.
 var neutral = []string{
-	"internal/app", "internal/budget", "internal/buffer", "internal/catalog", "internal/cloud/...", "internal/cluster", "internal/disrupt/...", "internal/drain", "internal/drift", "internal/duration",
-	"internal/event", "internal/execute", "internal/interruption", "internal/journal", "internal/lifecycle", "internal/metric", "internal/overlay", "internal/pool", "internal/provision",
-	"internal/reboot", "internal/report", "internal/reqs", "internal/resources", "internal/risk", "internal/solve/...", "internal/store",
+	"internal/app", "internal/budget", "internal/buffer", "internal/catalog", "internal/check", "internal/cloud/...", "internal/cluster", "internal/config", "internal/disrupt/...", "internal/drain", "internal/drift", "internal/duration",
+	"internal/event", "internal/execute", "internal/inspect/...", "internal/interruption", "internal/journal", "internal/lifecycle", "internal/metric", "internal/overlay", "internal/pool", "internal/provision",
+	"internal/reboot", "internal/replay", "internal/report", "internal/reqs", "internal/resources", "internal/risk", "internal/scenario", "internal/snapshot", "internal/solve/...", "internal/store", "internal/uninstall",
 	"internal/controller/buffers", "internal/controller/claims", "internal/controller/disruption", "internal/controller/lookup", "internal/controller/loop", "internal/controller/nodes",
 	"internal/controller/observe", "internal/controller/overlays", "internal/controller/pools", "internal/controller/provisioning", "internal/controller/write",
 }
@@ -31,6 +31,10 @@ var frozen = map[string]string{
 	"aws_sdk_go_request_duration_seconds":         "the same",
 	"aws_sdk_go_request_attempt_duration_seconds": "the same",
 	"AWSElasticBlockStore":                        "a field of Kubernetes' PersistentVolume",
+	"AWSElasticBlockStoreVolumeSource":            "its type",
+	"aws-":                                        "how the name of a chart of Cluster Autoscaler begins",
+	"eks.amazonaws.com/capacityType":              "a label of node groups that others manage, beside those of other clouds",
+	"eks.amazonaws.com/nodegroup":                 "the same",
 	"kubernetes.io/aws-ebs":                       "a volume plugin of Kubernetes",
 	"aws-ebs":                                     "its name in the labels of Kubernetes",
 	"ebs.csi.aws.com":                             "the CSI driver that it stands for",

@@ -116,6 +116,7 @@ var layers = map[string]layer{
 		may:      []string{"any", "api/...", "internal/..."},
 		never:    shells,
 	},
+	"4 settings": {packages: []string{"internal/aws/settings"}, may: []string{"std", "internal/config"}, never: effects},
 	"4 classes":  {packages: []string{"internal/aws/classhash"}, may: join(values, words, api, []string{"internal/drift"}), never: effects},
 	"4 kubelet":  {packages: []string{"internal/aws/kubelet"}, may: join(values, words, api, images, yaml, []string{"k8s.io/kubelet/...", "github.com/google/cel-go/..."}), never: effects},
 	"4 userdata": {packages: []string{"internal/aws/userdata"}, may: join(values, words, images, yaml, []string{"internal/aws/kubelet", "github.com/BurntSushi/toml"}), never: effects},
@@ -127,14 +128,16 @@ var layers = map[string]layer{
 	"5 page":    {packages: []string{"internal/console"}, may: []string{"std"}},
 	"5 columns": {packages: []string{"internal/columns"}, may: []string{"std"}, never: effects},
 	"5 top":     {packages: []string{"internal/top"}, may: []string{"std", "charm.land/bubbletea/v2", "github.com/charmbracelet/x/ansi", "internal/columns", "internal/inspect", "k8s.io/apimachinery/pkg/util/duration"}},
+	// The one place that knows which clouds there are. Commands and generators take a driver from it.
+	"5 drivers": {packages: []string{"internal/drivers"}, may: []string{"internal/aws", "internal/cloud/driver"}},
 	"5 version": {packages: []string{"internal/version"}, may: []string{"std"}},
 	// A controller is a shell: what several of them need is below it, and none of them imports another.
 	"5 loops":       {packages: []string{"internal/controller/loop", "internal/controller/lookup"}, may: []string{"any", "api/...", "internal/..."}, never: join(notForControllers, []string{"internal/controller/..."})},
 	"5 writes":      {packages: []string{"internal/controller/write"}, may: []string{"any", "api/...", "internal/..."}, never: join(notForControllers, concerns, []string{"internal/controller/loop"})},
 	"5 controllers": {packages: concerns, may: []string{"any", "api/...", "internal/..."}, never: join(notForControllers, concerns)},
 	"5 uninstall":   {packages: []string{"internal/uninstall"}, may: join(values, api, []string{"internal/cloud/driver", "internal/condition", "internal/lifecycle", "k8s.io/client-go/util/retry", "k8s.io/klog/...", "sigs.k8s.io/controller-runtime/..."})},
-	"5 wiring":      {packages: []string{"internal/app"}, may: []string{"any", "api/v1", "internal/..."}, never: join(sdk, offline, []string{"internal/admission", "internal/aws/...", "internal/cli", "internal/scenario"})},
-	"6 commands":    {packages: []string{"cmd/...", "internal/cli"}, may: []string{"any", "api/...", "internal/..."}, never: offline},
+	"5 wiring":      {packages: []string{"internal/app"}, may: []string{"any", "api/v1", "internal/..."}, never: join(sdk, offline, []string{"internal/admission", "internal/aws/...", "internal/drivers", "internal/cli", "internal/scenario"})},
+	"6 commands":    {packages: []string{"cmd/...", "internal/cli"}, may: []string{"any", "api/...", "internal/..."}, never: join(sdk, offline, []string{"api/aws/...", "internal/aws/..."})},
 
 	// Validates manifests with the API server's libraries: for commands and tests, never for the controller.
 	"judge":       {packages: []string{"internal/admission"}, may: join(values, api, yaml, []string{"k8s.io/apiextensions-apiserver/...", "k8s.io/apiserver/..."})},
@@ -144,7 +147,7 @@ var layers = map[string]layer{
 	"cluster files":    {packages: []string{"internal/snapshot/snapshottest"}, may: []string{"any", "api/...", "internal/..."}, never: join(sdk, concerns, []string{"internal/app", "internal/cli"})},
 	"random problems":  {packages: []string{"internal/check/random"}, may: join(values, words, api, view, []string{"internal/solve"}), never: effects},
 	"cloud tests":      {packages: []string{"internal/cloud/cloudtest"}, may: join(values, words, api, []string{"github.com/prometheus/client_golang/prometheus", "sigs.k8s.io/controller-runtime/pkg/client"})},
-	"same clouds":      {packages: []string{"internal/cloud/conformance"}, may: join(values, words, api, port, []string{"github.com/google/go-cmp/cmp"})},
+	"same clouds":      {packages: []string{"internal/cloud/conformance"}, may: []string{"any", "api/v1", "internal/..."}, never: join(sdk, shells, []string{"internal/aws/..."})},
 	"changed classes":  {packages: []string{"internal/check/classes"}, may: join(values, api, yaml), never: effects},
 	"benchmarks":       {packages: []string{"internal/bench"}, may: []string{"std", "internal/scenario/...", "internal/columns"}},
 	"scenarios":        {packages: []string{"internal/scenario/families"}, may: join(values, api, []string{"internal/scenario"})},
@@ -287,6 +290,12 @@ func TestLayerTableIsSound(t *testing.T) {
 		{"internal/cluster", "internal/condition", true},
 		{"internal/cluster", "internal/budget", false},
 		{"internal/config", "k8s.io/client-go/kubernetes", false},
+		{"internal/config", "internal/aws/settings", false},
+		{"internal/aws/settings", "internal/aws/eks", false},
+		{"internal/cli", "internal/drivers", true},
+		{"internal/cli", "internal/aws", false},
+		{"internal/cli", "api/aws/v1", false},
+		{"internal/app", "internal/drivers", false},
 		{"cmd/dovetail", "internal/app", true},
 	} {
 		name, rule := layerOf(tc.from)

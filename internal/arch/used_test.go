@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/dovetail-sh/dovetail/internal/aws"
+	"github.com/dovetail-sh/dovetail/internal/drivers"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
@@ -16,7 +16,7 @@ import (
 // A metric is set somewhere, or the reference says that it is not.
 func TestMetricsAreSet(t *testing.T) {
 	t.Parallel()
-	set, source := metric.New(prometheus.NewRegistry(), aws.Labels()), program(t, "internal/metric")
+	set, source := metric.New(prometheus.NewRegistry(), drivers.Driver().Labels), program(t, "internal/metric")
 	idle := map[string]bool{}
 	for _, d := range set.Docs() {
 		idle[d.Name] = d.Idle

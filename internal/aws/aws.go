@@ -23,6 +23,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/aws/offering"
 	"github.com/dovetail-sh/dovetail/internal/aws/price"
 	"github.com/dovetail-sh/dovetail/internal/aws/profile"
+	"github.com/dovetail-sh/dovetail/internal/aws/settings"
 	"github.com/dovetail-sh/dovetail/internal/aws/zonalshift"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cloud/adopt"
@@ -58,7 +59,7 @@ func New(ctx context.Context, o driver.Options) (*Cloud, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkReachable(ctx, clients.ec2, clients.region, o.Config.AWS.ClusterName); err != nil {
+	if err := checkReachable(ctx, clients.ec2, clients.region, settings.Of(o.Config).ClusterName); err != nil {
 		return nil, err
 	}
 	c := &Cloud{o: o, clients: clients}
@@ -68,7 +69,7 @@ func New(ctx context.Context, o driver.Options) (*Cloud, error) {
 	if err := c.cluster.Start(ctx); err != nil {
 		return nil, err
 	}
-	if o.Config.AWS.ZonalShift {
+	if settings.Of(o.Config).ZonalShift {
 		if err := checkZonalShift(ctx, c.cluster, clients.shifts); err != nil {
 			return nil, err
 		}
@@ -92,7 +93,7 @@ func newCluster(o driver.Options, clients *clients) (*eks.Cluster, error) {
 		return nil, err
 	}
 	return eks.New(eks.Options{
-		Settings: o.Config.AWS, Strict: o.Config.Compat.Strict, EKS: clients.eks, Server: server, CA: ca,
+		Settings: settings.Of(o.Config), Strict: o.Config.Compat.Strict, EKS: clients.eks, Server: server, CA: ca,
 		DNSAddress: func(ctx context.Context) (string, error) {
 			service := &corev1.Service{}
 			err := o.Reader.Get(ctx, client.ObjectKey{Namespace: "kube-system", Name: "kube-dns"}, service)
@@ -119,34 +120,34 @@ func (c *Cloud) composeParts() {
 	if c.o.Ledger == nil {
 		c.o.Ledger = adopt.NewLedger(c.o.Now)
 	}
-	o, settings, now := c.o, c.o.Config.AWS, c.o.Now
-	c.shifts = zonalshift.New(zonalshift.Options{Enabled: settings.ZonalShift, API: c.clients.shifts, ARN: c.cluster.ARN, Objects: o.Client, Events: o.Events, Now: now})
-	c.prices = price.New(price.Options{Region: c.clients.region, Isolated: settings.IsolatedVPC, Pricing: c.clients.pricing, EC2: c.clients.ec2, Now: now})
+	o, set, now := c.o, settings.Of(c.o.Config), c.o.Now
+	c.shifts = zonalshift.New(zonalshift.Options{Enabled: set.ZonalShift, API: c.clients.shifts, ARN: c.cluster.ARN, Objects: o.Client, Events: o.Events, Now: now})
+	c.prices = price.New(price.Options{Region: c.clients.region, Isolated: set.IsolatedVPC, Pricing: c.clients.pricing, EC2: c.clients.ec2, Now: now})
 	c.unavailable, c.reservations = offering.NewUnavailable(now), offering.NewReservations(now)
 	c.unavailable.Risks = offering.NewRisks(o.Config.Scheduling.SpotRisk, now)
 	c.discoverer = discover.New(discover.Options{
-		EC2: c.clients.ec2, SSM: c.clients.ssm, Now: now, SubnetsEvery: settings.SubnetRefreshInterval, ImagesEvery: settings.AMIRefreshInterval,
+		EC2: c.clients.ec2, SSM: c.clients.ssm, Now: now, SubnetsEvery: set.SubnetRefreshInterval, ImagesEvery: set.AMIRefreshInterval,
 		ClusterGroup: c.cluster.SecurityGroup, ReservationSeen: c.reservations.Set,
 	})
 	c.catalog = offering.New(offering.Options{
 		EC2: c.clients.ec2, Prices: c.prices, Unavailable: c.unavailable, Reservations: c.reservations, Risks: c.unavailable.Risks, Region: c.clients.region,
-		Settings: settings, Reserved: o.Config.Gates.ReservedCapacity, Devices: !o.Config.Scheduling.IgnoreDRARequests, Now: now,
+		Settings: set, Reserved: o.Config.Gates.ReservedCapacity, Devices: !o.Config.Scheduling.IgnoreDRARequests, Now: now,
 		Shifted: c.shifts.Shifted, Group: c.discoverer.KnownPlacementGroup, OverlayPrices: o.OverlayPrices,
 	})
 	c.inventory = inventory.New(inventory.Options{
 		Started: o.Ledger.Started,
-		EC2:     c.clients.ec2, Cluster: settings.ClusterName, Reserved: o.Config.Gates.ReservedCapacity, Shifted: c.shifts.Shifted, Metrics: o.Metrics, Now: now,
+		EC2:     c.clients.ec2, Cluster: set.ClusterName, Reserved: o.Config.Gates.ReservedCapacity, Shifted: c.shifts.Shifted, Metrics: o.Metrics, Now: now,
 		Ended: c.releaseReservationSlot,
 	})
 	c.profiles = profile.New(profile.Options{
-		IAM: c.clients.iam, Cluster: settings.ClusterName, Region: c.clients.region, Isolated: settings.IsolatedVPC, Strict: o.Config.Compat.Strict,
+		IAM: c.clients.iam, Cluster: set.ClusterName, Region: c.clients.region, Isolated: set.IsolatedVPC, Strict: o.Config.Compat.Strict,
 		NewID: func() string { return string(uuid.NewUUID()) }, Now: now,
 	})
 	c.launcher = launch.New(launch.Options{
 		EC2: c.clients.ec2, Catalog: c.catalog, Discover: c.discoverer, Cluster: c.cluster, Unavailable: c.unavailable, Reservations: c.reservations,
 		Settings: launch.Settings{
-			Region: c.clients.region, ReservedCapacity: o.Config.Gates.ReservedCapacity, NodeClassCEL: settings.Gates.NodeClassCEL,
-			BestEffortMinValues: o.Config.Scheduling.MinValuesPolicy == config.BestEffortMinValues, DryRunDisabled: settings.DryRunDisabled,
+			Region: c.clients.region, ReservedCapacity: o.Config.Gates.ReservedCapacity, NodeClassCEL: set.Gates.NodeClassCEL,
+			BestEffortMinValues: o.Config.Scheduling.MinValuesPolicy == config.BestEffortMinValues, DryRunDisabled: set.DryRunDisabled,
 		},
 		Metrics: o.Metrics, Now: now, Pools: c.poolsOf,
 	})
@@ -154,9 +155,9 @@ func (c *Cloud) composeParts() {
 	c.provider = &provider{
 		reader: o.Client, types: c.catalog, launcher: c.launcher, inventory: c.inventory, place: c.cluster, events: o.Events, ledger: o.Ledger,
 		adopter: newAdopter(c.inventory, o.Client, o.Ledger, now),
-		lanes:   c.catalog.Lanes(), drifted: drifter.drifted, holds: c.reservations.Found, expressions: settings.Gates.NodeClassCEL, overlaid: o.Overlaid,
+		lanes:   c.catalog.Lanes(), drifted: drifter.drifted, holds: c.reservations.Found, expressions: set.Gates.NodeClassCEL, overlaid: o.Overlaid,
 		tags: func(class *awsv1.EC2NodeClass, pool string) map[string]string {
-			return launch.Tags(settings.ClusterName, class, pool)
+			return launch.Tags(set.ClusterName, class, pool)
 		},
 	}
 }

@@ -11,6 +11,7 @@ import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	"github.com/dovetail-sh/dovetail/internal/aws/launch"
 	"github.com/dovetail-sh/dovetail/internal/aws/profile"
+	"github.com/dovetail-sh/dovetail/internal/aws/settings"
 	"github.com/dovetail-sh/dovetail/internal/config"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
@@ -28,8 +29,9 @@ func newCleaner(ctx context.Context, cfg config.Config, version string, m *metri
 	if err != nil {
 		return nil, err
 	}
-	return &cleaner{clients: clients, cluster: cfg.AWS.ClusterName, profiles: profile.New(profile.Options{
-		IAM: clients.iam, Cluster: cfg.AWS.ClusterName, Region: clients.region, Isolated: cfg.AWS.IsolatedVPC, Strict: cfg.Compat.Strict, Now: time.Now,
+	set := settings.Of(cfg)
+	return &cleaner{clients: clients, cluster: set.ClusterName, profiles: profile.New(profile.Options{
+		IAM: clients.iam, Cluster: set.ClusterName, Region: clients.region, Isolated: set.IsolatedVPC, Strict: cfg.Compat.Strict, Now: time.Now,
 	})}, nil
 }
 

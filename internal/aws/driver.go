@@ -10,6 +10,7 @@ import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/aws/inventory"
+	"github.com/dovetail-sh/dovetail/internal/aws/settings"
 	"github.com/dovetail-sh/dovetail/internal/cloud/driver"
 	"github.com/dovetail-sh/dovetail/internal/config"
 	"github.com/dovetail-sh/dovetail/internal/metric"
@@ -19,10 +20,10 @@ import (
 // Driver is AWS for the wiring.
 func Driver() driver.Driver {
 	return driver.Driver{
-		Name: "aws", Words: awsv1.Vocabulary(), ReservationLabel: awsv1.LabelCapacityReservationID, InstanceName: inventory.InstanceID,
-		Labels:      Labels(),
+		Name: "aws", Title: "AWS", Settings: settings.Section, Words: awsv1.Vocabulary(), ReservationLabel: awsv1.LabelCapacityReservationID, InstanceName: inventory.InstanceID,
+		Labels:      metric.Labels{Nodes: awsv1.WellKnownLabels(), Classes: []string{strings.ToLower(awsv1.Kind)}},
 		AddToScheme: awsv1.AddToScheme,
-		Classes:     func(cfg config.Config) []driver.Class { return []driver.Class{ec2NodeClass(cfg.AWS.Gates)} },
+		Classes:     func(cfg config.Config) []driver.Class { return []driver.Class{ec2NodeClass(settings.Of(cfg).Gates)} },
 		Connect:     func(ctx context.Context, o driver.Options) (driver.Cloud, error) { return New(ctx, o) },
 		Cleaner: func(ctx context.Context, cfg config.Config, version string, metrics *metric.Set) (driver.Cleaner, error) {
 			cleaner, err := newCleaner(ctx, cfg, version, metrics)
@@ -31,16 +32,15 @@ func Driver() driver.Driver {
 			}
 			return cleaner.clean, nil
 		},
+		OpenMarket: func(ctx context.Context, cfg config.Config, region, version string) (driver.Market, error) {
+			return openMarket(ctx, cfg, region, version)
+		},
+		Access: "set AWS_PROFILE or AWS_REGION to credentials that may read EC2 and its prices",
 	}
 }
 
-// Labels are what AWS adds to metrics.
-func Labels() metric.Labels {
-	return metric.Labels{Nodes: awsv1.WellKnownLabels(), Classes: []string{strings.ToLower(awsv1.Kind)}}
-}
-
 // ec2NodeClass is the only kind of node classes.
-func ec2NodeClass(gates config.AWSGates) driver.Class {
+func ec2NodeClass(gates settings.Gates) driver.Class {
 	return driver.Class{
 		GroupVersionKind: awsv1.GroupVersion().WithKind(awsv1.Kind),
 		New:              func() client.Object { return &awsv1.EC2NodeClass{} },

@@ -16,6 +16,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/aws/kubelet"
 	"github.com/dovetail-sh/dovetail/internal/aws/nodeclass"
 	"github.com/dovetail-sh/dovetail/internal/aws/profile"
+	"github.com/dovetail-sh/dovetail/internal/aws/settings"
 	"github.com/dovetail-sh/dovetail/internal/aws/zonalshift"
 	"github.com/dovetail-sh/dovetail/internal/cloud/directory"
 	"github.com/dovetail-sh/dovetail/internal/cloud/periodic"
@@ -61,7 +62,7 @@ func (c *Cloud) addRefreshers(mgr ctrl.Manager) error {
 		{"providers.ssm.invalidation", periodic.Every(discover.ParametersEvery, c.discoverer.InvalidateParameters)},
 		{"providers.version", periodic.Every(versionEvery, c.cluster.RefreshVersion)},
 	}
-	if c.o.Config.AWS.ZonalShift {
+	if settings.Of(c.o.Config).ZonalShift {
 		list = append(list, namedRound{"zonalshift", periodic.Every(zonalshift.PollEvery, c.shifts.Poll)})
 	}
 	return addPeriodicTasks(mgr, list...)
@@ -71,7 +72,7 @@ func (c *Cloud) addClasses(mgr ctrl.Manager) error {
 	classes := &nodeclass.Classes{
 		Client: c.o.Client, Resolve: c.discoverer, Profiles: c.profiles, Launch: c.launcher, Cluster: c.cluster, Events: c.o.Events, Now: c.o.Now,
 		Settings: nodeclass.Settings{
-			ReservedCapacity: c.o.Config.Gates.ReservedCapacity, NodeClassCEL: c.o.Config.AWS.Gates.NodeClassCEL, DryRunDisabled: c.o.Config.AWS.DryRunDisabled,
+			ReservedCapacity: c.o.Config.Gates.ReservedCapacity, NodeClassCEL: settings.Of(c.o.Config).Gates.NodeClassCEL, DryRunDisabled: settings.Of(c.o.Config).DryRunDisabled,
 		},
 		Machines: c.machines, DropClass: c.discoverer.DropClass,
 	}
@@ -81,7 +82,7 @@ func (c *Cloud) addClasses(mgr ctrl.Manager) error {
 	if err := (&nodeclass.Hashes{Client: c.o.Client, Cluster: c.cluster}).Register(mgr); err != nil {
 		return err
 	}
-	if c.o.Config.AWS.IsolatedVPC {
+	if settings.Of(c.o.Config).IsolatedVPC {
 		return nil
 	}
 	return periodic.Add(mgr, "instanceprofile.garbagecollection", periodic.Every(profile.CollectEvery, func(ctx context.Context) error {
@@ -91,7 +92,7 @@ func (c *Cloud) addClasses(mgr ctrl.Manager) error {
 
 func (c *Cloud) addInstances(mgr ctrl.Manager) error {
 	lookup := directory.Cache{Reader: c.o.Client}
-	tagger := &tagger{client: c.o.Client, ec2: c.clients.ec2, inventory: c.inventory, shifted: c.shifts.Shifted, cluster: c.o.Config.AWS.ClusterName, now: c.o.Now}
+	tagger := &tagger{client: c.o.Client, ec2: c.clients.ec2, inventory: c.inventory, shifted: c.shifts.Shifted, cluster: settings.Of(c.o.Config).ClusterName, now: c.o.Now}
 	if err := tagger.register(mgr); err != nil {
 		return err
 	}
@@ -117,8 +118,8 @@ func (c *Cloud) addInstances(mgr ctrl.Manager) error {
 // Interruptions are the queue, if there is one, and the status checks of EC2.
 func (c *Cloud) Interruptions(actor *respond.Actor) []manager.Runnable {
 	list := []manager.Runnable{&interrupt.Statuses{EC2: c.clients.ec2, Actor: actor, Metrics: c.o.Metrics, Now: c.o.Now}}
-	if name := c.o.Config.AWS.InterruptionQueue; name != "" {
-		list = append(list, &interrupt.Queue{Name: name, SQS: c.clients.sqs, Actor: actor, Instances: c.inventory, Cluster: c.o.Config.AWS.ClusterName, Metrics: c.o.Metrics, Now: c.o.Now})
+	if name := settings.Of(c.o.Config).InterruptionQueue; name != "" {
+		list = append(list, &interrupt.Queue{Name: name, SQS: c.clients.sqs, Actor: actor, Instances: c.inventory, Cluster: settings.Of(c.o.Config).ClusterName, Metrics: c.o.Metrics, Now: c.o.Now})
 	}
 	return list
 }

@@ -20,6 +20,7 @@ import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/aws/kubelet"
+	"github.com/dovetail-sh/dovetail/internal/aws/settings"
 	cloudport "github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cloud/driver"
 	"github.com/dovetail-sh/dovetail/internal/condition"
@@ -58,7 +59,7 @@ func TestEverythingCanBeComposedAndRegistered(t *testing.T) {
 	c, w := connect(t, &ec2Server{responses: []int{200}})
 	mgr := newManager(t)
 	cloud := &Cloud{clients: c, o: driver.Options{
-		Config:  config.Config{AWS: config.AWS{ClusterName: "sandbox", InterruptionQueue: "q", ZonalShift: true}},
+		Config:  config.Config{Cloud: settings.AWS{ClusterName: "sandbox", InterruptionQueue: "q", ZonalShift: true}},
 		Version: "dev", Kube: mgr.GetConfig(), Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Events: silent{w}, Metrics: w.metrics, Now: time.Now,
 	}}
 	var err error

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	"github.com/dovetail-sh/dovetail/internal/check"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/resources"
@@ -172,7 +173,7 @@ func shrunk(t *testing.T, q solve.Question) (solve.Question, float64) {
 // asking is the question of a scenario.
 func asking(tb testing.TB, data []byte) solve.Question {
 	tb.Helper()
-	s, err := scenario.Load(data)
+	s, err := scenario.Load(data, awsv1.Vocabulary())
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	"github.com/dovetail-sh/dovetail/internal/snapshot"
 )
 
@@ -78,5 +77,5 @@ func (f *adviseFlags) open(ctx context.Context, s Streams) (*snapshot.Service, e
 	if err != nil {
 		return nil, err
 	}
-	return &snapshot.Service{File: file, Words: awsv1.Vocabulary()}, nil
+	return &snapshot.Service{File: file, Words: cloudWords()}, nil
 }

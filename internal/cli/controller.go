@@ -17,8 +17,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/dovetail-sh/dovetail/internal/app"
-	"github.com/dovetail-sh/dovetail/internal/aws"
 	"github.com/dovetail-sh/dovetail/internal/config"
+	"github.com/dovetail-sh/dovetail/internal/drivers"
 	"github.com/dovetail-sh/dovetail/internal/version"
 )
 
@@ -34,7 +34,7 @@ func newController(s Streams) *cobra.Command {
 		Example: "  # against a sandbox that runs none: its file aws.env sets KUBECONFIG, CLUSTER_NAME and where AWS is\n  sandbox up --dir DIR &\n  . DIR/aws.env\n  dovetail controller --disable-leader-election",
 		Args:    noArgs,
 	}
-	loader := config.Bind(cmd.Flags())
+	loader := config.Bind(cmd.Flags(), drivers.Driver().Settings)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, kube, log, err := connect(s, loader)
 		if err != nil {
@@ -42,7 +42,7 @@ func newController(s Streams) *cobra.Command {
 		}
 		ctx, stop := signal.NotifyContext(contextOf(cmd.Context()), syscall.SIGINT, syscall.SIGTERM)
 		defer stop()
-		return app.Run(ctx, aws.Driver(), cfg, kube, log)
+		return app.Run(ctx, drivers.Driver(), cfg, kube, log)
 	}
 	return cmd
 }

@@ -20,11 +20,13 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/config"
 	"github.com/dovetail-sh/dovetail/internal/controller/buffers"
 	"github.com/dovetail-sh/dovetail/internal/controller/overlays"
+	"github.com/dovetail-sh/dovetail/internal/drivers"
 	"github.com/dovetail-sh/dovetail/internal/inspect/api"
+	"github.com/dovetail-sh/dovetail/internal/reqs"
 	"github.com/dovetail-sh/dovetail/internal/snapshot"
 	"github.com/dovetail-sh/dovetail/internal/version"
 )
@@ -55,9 +57,9 @@ func readLive(ctx context.Context, env func(string) (string, bool), l live) (*sn
 	if err != nil {
 		return nil, fmt.Errorf("connect to cluster %s: %w", name, err)
 	}
-	o := snapshot.ReadOptions{Name: name, Tool: toolName(), Now: time.Now(), Classes: nodeClasses(), Progress: l.progress}
+	o := snapshot.ReadOptions{Name: name, Tool: toolName(), Now: time.Now(), Classes: nodeClasses(), CloudSettings: drivers.Driver().Settings, Progress: l.progress}
 	if o.Market = l.market; o.Market == nil {
-		o.Market = marketSource(reader)
+		o.Market = marketSource(drivers.Driver(), reader)
 	}
 	file, err := snapshot.Read(logr.NewContext(ctx, logr.Discard()), reader, o)
 	if err != nil {
@@ -108,8 +110,15 @@ func askForSnapshot(ctx context.Context, kube *rest.Config) (*snapshot.File, err
 
 // nodeClasses are the kinds of node classes that are planned for.
 func nodeClasses() []metav1.GroupKind {
-	return []metav1.GroupKind{{Group: awsv1.Group, Kind: awsv1.Kind}}
+	var kinds []metav1.GroupKind
+	for _, c := range drivers.Driver().Classes(config.Config{}) {
+		kinds = append(kinds, metav1.GroupKind{Group: c.Group, Kind: c.Kind})
+	}
+	return kinds
 }
+
+// cloudWords are the labels of the core and of the cloud.
+func cloudWords() reqs.Vocabulary { return drivers.Driver().Words }
 
 // kubeconfig finds the kubeconfig as kubectl does.
 func kubeconfig(env func(string) (string, bool), file, contextName string) clientcmd.ClientConfig {
@@ -151,7 +160,7 @@ func connectTo(env func(string) (string, bool), file, contextName string) (*rest
 // known, and absent ones are told by the response to their list.
 func newReader(kube *rest.Config) (client.Reader, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, karpv1.AddToScheme, buffers.AddToScheme, overlays.AddToScheme, awsv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, karpv1.AddToScheme, buffers.AddToScheme, overlays.AddToScheme, drivers.Driver().AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -8,42 +9,50 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
-	"github.com/dovetail-sh/dovetail/internal/aws"
+	"github.com/dovetail-sh/dovetail/internal/cloud/driver"
 	"github.com/dovetail-sh/dovetail/internal/snapshot"
 	"github.com/dovetail-sh/dovetail/internal/version"
 )
 
-// marketSource reads instance types and prices from AWS, with the credentials of the user.
-func marketSource(reader client.Reader) snapshot.MarketSource {
+// marketSource reads instance types and prices from the cloud, with the credentials of the user.
+func marketSource(d driver.Driver, reader client.Reader) snapshot.MarketSource {
 	return func(ctx context.Context, r snapshot.MarketRequest) snapshot.Market {
 		var out snapshot.Market
-		market, err := aws.OpenMarket(ctx, r.Config, r.Region, version.Get().Version)
+		market, err := d.OpenMarket(ctx, r.Config, r.Region, version.Get().Version)
 		if err != nil {
 			out.Missing = append(out.Missing, snapshot.Missing{
-				What: "instance types and prices of AWS", Why: firstLine(err),
-				Then: "a plan knows only the instance types of nodes that exist; set AWS_PROFILE or AWS_REGION to credentials that may read EC2 and its prices, and give prices with --price-file",
+				What: "instance types and prices of " + d.Title, Why: firstLine(err),
+				Then: "a plan knows only the instance types of nodes that exist; " + d.Access + ", and give prices with --price-file",
 			})
 			return out
 		}
-		if market.Stale != nil {
+		if why, instead := market.Stale(); why != nil {
 			out.Missing = append(out.Missing, snapshot.Missing{
-				What: "current prices of AWS", Why: firstLine(market.Stale), Then: "on-demand prices that are not known are those of us-east-1, and spot prices those of on-demand; give prices with --price-file",
+				What: "current prices of " + d.Title, Why: firstLine(why), Then: instead + "; give prices with --price-file",
 			})
 		}
 		out.Price = market.Price
-		out.Catalogues = catalogues(ctx, reader, market, r.Pools)
+		c := catalogues{cloud: d.Title, kinds: d.Classes(r.Config), classes: map[string]client.Object{}, market: market}
+		out.Catalogues = c.of(ctx, reader, r.Pools)
 		return out
 	}
 }
 
-// catalogues are the instance types by node class: NodePools of one class share them, unless one has kubelet settings of
-// its own.
-func catalogues(ctx context.Context, reader client.Reader, market *aws.Market, pools []karpv1.NodePool) []snapshot.Catalogue {
-	classes, err := listClasses(ctx, reader)
+// catalogues makes the catalogues of NodePools.
+type catalogues struct {
+	cloud   string
+	kinds   []driver.Class
+	classes map[string]client.Object // by kind and name
+	market  driver.Market
+}
+
+// of returns the instance types by node class: NodePools of one class share them, unless one has kubelet settings of its own.
+func (c *catalogues) of(ctx context.Context, reader client.Reader, pools []karpv1.NodePool) []snapshot.Catalogue {
+	err := c.listClasses(ctx, reader)
 	var out []snapshot.Catalogue
 	made := map[string]int{}
 	for i := range pools {
@@ -58,50 +67,65 @@ func catalogues(ctx context.Context, reader client.Reader, market *aws.Market, p
 			continue
 		}
 		made[key] = len(out)
-		c := snapshot.Catalogue{NodePools: []string{pool.Name}, InstanceTypes: []snapshot.InstanceType{}}
+		next := snapshot.Catalogue{NodePools: []string{pool.Name}, InstanceTypes: []snapshot.InstanceType{}}
 		if err != nil {
-			c.Problem = err.Error()
+			next.Problem = err.Error()
 		} else {
-			c.InstanceTypes, c.Problem = typesOf(market, classes[ref.Name], pool)
+			next.InstanceTypes, next.Problem = c.typesOf(pool)
 		}
-		out = append(out, c)
+		out = append(out, next)
 	}
 	return out
 }
 
-// listClasses lists the node classes by name. A cluster without the kind has none.
-func listClasses(ctx context.Context, reader client.Reader) (map[string]*awsv1.EC2NodeClass, error) {
-	var list awsv1.EC2NodeClassList
-	err := reader.List(ctx, &list, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}})
-	switch {
-	case apierrors.IsForbidden(err):
-		return nil, fmt.Errorf("EC2NodeClasses may not be read; request the right to list ec2nodeclasses.%s", awsv1.Group)
-	case err != nil && !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err):
-		return nil, fmt.Errorf("list EC2NodeClasses: %w", err)
+// listClasses lists the node classes of all kinds. A cluster without a kind has none of it.
+func (c *catalogues) listClasses(ctx context.Context, reader client.Reader) error {
+	for _, k := range c.kinds {
+		resource, _ := meta.UnsafeGuessKindToResource(k.GroupVersionKind)
+		plural := k.Kind + strings.TrimPrefix(resource.Resource, strings.ToLower(k.Kind))
+		list := k.NewList()
+		err := reader.List(ctx, list, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}})
+		switch {
+		case apierrors.IsForbidden(err):
+			return fmt.Errorf("%s may not be read; request the right to list %s", plural, resource.GroupResource())
+		case err != nil && !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err):
+			return fmt.Errorf("list %s: %w", plural, err)
+		}
+		if err := meta.EachListItem(list, func(o runtime.Object) error {
+			class := o.(client.Object)
+			c.classes[k.Kind+"/"+class.GetName()] = class
+			return nil
+		}); err != nil {
+			return fmt.Errorf("list %s: %w", plural, err)
+		}
 	}
-	byName := make(map[string]*awsv1.EC2NodeClass, len(list.Items))
-	for i := range list.Items {
-		byName[list.Items[i].Name] = &list.Items[i]
-	}
-	return byName, nil
+	return nil
 }
 
 // typesOf are the instance types of a NodePool, or why they are not known.
-func typesOf(market *aws.Market, class *awsv1.EC2NodeClass, pool *karpv1.NodePool) (types []snapshot.InstanceType, problem string) {
+func (c *catalogues) typesOf(pool *karpv1.NodePool) (types []snapshot.InstanceType, problem string) {
 	ref := pool.Spec.Template.Spec.NodeClassRef
-	if ref.Kind != awsv1.Kind && ref.Kind != "" {
-		return []snapshot.InstanceType{}, fmt.Sprintf("node classes of kind %s are not known; only %s of AWS is", ref.Kind, awsv1.Kind)
+	var known []string
+	ours := ref.Kind == ""
+	for _, k := range c.kinds {
+		known = append(known, k.Kind)
+		ours = ours || ref.Kind == k.Kind
 	}
+	if !ours {
+		return []snapshot.InstanceType{}, fmt.Sprintf("node classes of kind %s are not known; only %s of %s is", ref.Kind, strings.Join(known, ", "), c.cloud)
+	}
+	kind := cmp.Or(ref.Kind, known[0])
+	class := c.classes[kind+"/"+ref.Name]
 	if class == nil {
-		return []snapshot.InstanceType{}, fmt.Sprintf("EC2NodeClass %s does not exist", ref.Name)
+		return []snapshot.InstanceType{}, fmt.Sprintf("%s %s does not exist", kind, ref.Name)
 	}
-	all, err := market.Types(class, pool)
+	all, err := c.market.Types(class, pool)
 	if err != nil {
 		return []snapshot.InstanceType{}, err.Error()
 	}
 	types = make([]snapshot.InstanceType, 0, len(all))
 	for i := range all {
-		types = append(types, snapshot.InstanceTypeOf(&all[i], market.Lanes()))
+		types = append(types, snapshot.InstanceTypeOf(&all[i], c.market.Lanes()))
 	}
 	return types, ""
 }

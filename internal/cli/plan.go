@@ -107,7 +107,7 @@ func runPlan(cmd *cobra.Command, f *planFlags, of *clusterFlags, s Streams) erro
 	if err := refuseFlags(cmd.Flags(), ofClusters(), "is for a cluster: give it with --live or a snapshot; a scenario has --format"); err != nil {
 		return err
 	}
-	sc, err := scenario.Load(data)
+	sc, err := scenario.Load(data, cloudWords())
 	if err != nil {
 		return usagef("%s is not a scenario:\n%w", fileName(f.scenario), err)
 	}

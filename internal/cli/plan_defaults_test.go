@@ -6,6 +6,7 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/cli"
 	"github.com/dovetail-sh/dovetail/internal/config"
+	"github.com/dovetail-sh/dovetail/internal/drivers"
 )
 
 // A plan for a scenario is the plan that the controller would make: settings that both have, have the same default.
@@ -16,7 +17,7 @@ func TestPlanHasTheDefaultsOfTheController(t *testing.T) {
 		t.Fatal(err)
 	}
 	shared := 0
-	for _, setting := range config.Settings() {
+	for _, setting := range config.Settings(drivers.Driver().Settings) {
 		flag := plan.Flags().Lookup(setting.Flag)
 		if flag == nil {
 			continue

@@ -53,7 +53,7 @@ func tinyPlan(t *testing.T) (*scenario.Compiled, *solve.Plan) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sc, err := scenario.Load(text)
+	sc, err := scenario.Load(text, cloudWords())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	"github.com/dovetail-sh/dovetail/internal/inspect"
 	"github.com/dovetail-sh/dovetail/internal/snapshot"
 )
@@ -131,7 +130,7 @@ func planSnapshot(cmd *cobra.Command, f *clusterFlags, name string, data []byte,
 }
 
 func planFile(ctx context.Context, f *clusterFlags, file *snapshot.File, change inspect.WhatIf, s Streams) error {
-	service := &snapshot.Service{File: file, Words: awsv1.Vocabulary()}
+	service := &snapshot.Service{File: file, Words: cloudWords()}
 	changes, err := service.Plan(ctx, change)
 	if bad, is := errors.AsType[snapshot.ChangeError](err); is {
 		return usageError{bad}

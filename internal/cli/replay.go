@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	"github.com/dovetail-sh/dovetail/internal/replay"
 	"github.com/dovetail-sh/dovetail/internal/snapshot"
 )
@@ -64,7 +63,7 @@ func runReplay(ctx context.Context, names []string, format responseFormat, s Str
 			if ctx.Err() != nil {
 				return errors.New("interrupted")
 			}
-			report.Add(replay.Run(record, awsv1.Vocabulary(), func() bool { return ctx.Err() != nil }))
+			report.Add(replay.Run(record, cloudWords(), func() bool { return ctx.Err() != nil }))
 		}
 	}
 	if err := writeResponse(s.Out, format, &report, report.Document(), nil); err != nil {

@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	"github.com/dovetail-sh/dovetail/internal/snapshot"
 )
 
@@ -67,7 +66,7 @@ func runSnapshot(ctx context.Context, f *snapshotFlags, s Streams) error {
 		return err
 	}
 	if f.anonymize {
-		if file, err = file.Anonymize(awsv1.Vocabulary()); err != nil {
+		if file, err = file.Anonymize(cloudWords()); err != nil {
 			return fmt.Errorf("anonymize: %w", err)
 		}
 	}
@@ -75,7 +74,7 @@ func runSnapshot(ctx context.Context, f *snapshotFlags, s Streams) error {
 		_, _ = fmt.Fprintln(s.Err, "dovetail: note:", m)
 	}
 	if f.withPlan {
-		if err := file.Record(awsv1.Vocabulary(), toolName(), func() bool { return ctx.Err() != nil }); err != nil {
+		if err := file.Record(cloudWords(), toolName(), func() bool { return ctx.Err() != nil }); err != nil {
 			return fmt.Errorf("plan: %w", err)
 		}
 		if ctx.Err() != nil {

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 
-	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	"github.com/dovetail-sh/dovetail/internal/inspect"
 	"github.com/dovetail-sh/dovetail/internal/inspect/api"
 	"github.com/dovetail-sh/dovetail/internal/snapshot"
@@ -103,5 +102,5 @@ func openScenario(name string, s Streams) (*snapshot.Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s is not a snapshot: %w", name, err)
 	}
-	return &snapshot.Service{File: file, Words: awsv1.Vocabulary()}, nil
+	return &snapshot.Service{File: file, Words: cloudWords()}, nil
 }

@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	"github.com/dovetail-sh/dovetail/internal/inspect"
 	"github.com/dovetail-sh/dovetail/internal/inspect/api"
 	"github.com/dovetail-sh/dovetail/internal/snapshot"
@@ -179,7 +178,7 @@ func (o *objectSource) service(ctx context.Context) (*snapshot.Service, error) {
 		}
 		o.file, o.read = file, o.now()
 	}
-	return &snapshot.Service{File: o.file, Words: awsv1.Vocabulary(), Past: &eventHistory{kube: o.kube}}, nil
+	return &snapshot.Service{File: o.file, Words: cloudWords(), Past: &eventHistory{kube: o.kube}}, nil
 }
 
 // Fleet implements inspect.Service.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/dovetail-sh/dovetail/internal/config"
+	"github.com/dovetail-sh/dovetail/internal/drivers"
 )
 
 // Trust D05: the tour names what it needs, and its commands show what it says they show.
@@ -44,7 +45,7 @@ func TestTrust_D05_TheExampleOfTheController(t *testing.T) {
 		t.Errorf("without aws.env the controller finds neither the cluster nor AWS:\n%s", example)
 	}
 	known := map[string]bool{"--dir": true} // of sandbox up
-	for _, s := range config.Settings() {
+	for _, s := range config.Settings(drivers.Driver().Settings) {
 		known["--"+s.Flag] = true
 	}
 	for _, flag := range regexp.MustCompile("--[a-z-]+").FindAllString(example, -1) {

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dovetail-sh/dovetail/internal/app"
-	"github.com/dovetail-sh/dovetail/internal/aws"
 	"github.com/dovetail-sh/dovetail/internal/config"
+	"github.com/dovetail-sh/dovetail/internal/drivers"
 	"github.com/dovetail-sh/dovetail/internal/uninstall"
 )
 
@@ -34,7 +34,7 @@ func newUninstall(s Streams) *cobra.Command {
 		Example: "  # as the chart does, with the settings of the controller\n  dovetail uninstall --cluster-name=my-cluster --leader-election-namespace=kube-system",
 		Args:    noArgs,
 	}
-	loader := config.Bind(cmd.Flags())
+	loader := config.Bind(cmd.Flags(), drivers.Driver().Settings)
 	cmd.Flags().StringVar(&nodes, "nodes", string(uninstall.Keep), "what happens to nodes: Keep, Delete or Release")
 	cmd.Flags().DurationVar(&timeout, "timeout", uninstallTimeout, "how long it may take")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -50,7 +50,7 @@ func newUninstall(s Streams) *cobra.Command {
 		defer stop()
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
-		if err := app.Uninstall(ctx, aws.Driver(), cfg, kube, log, choice); err != nil {
+		if err := app.Uninstall(ctx, drivers.Driver(), cfg, kube, log, choice); err != nil {
 			return fmt.Errorf("not all is cleaned up: %w", err)
 		}
 		return nil

@@ -1,10 +1,6 @@
 package config
 
-import (
-	"encoding/base64"
-)
-
-// compare checks settings against each other. A setting that has a fault already is left out.
+// compare checks settings of the core against each other. A setting that has a fault already is left out.
 func compare(c Config, found map[string]given, f *findings) {
 	relate := func(flag, relation, other string, holds bool) {
 		if holds || f.refused(flag) || f.refused(other) {
@@ -33,9 +29,6 @@ func adviseAgainst(c Config, found map[string]given, f *findings) {
 	if c.Server.Console && !c.Server.Decisions {
 		f.warn(found["serve-console"], "the page shows nothing with --serve-decisions=false")
 	}
-	if c.AWS.VMMemoryOverheadPercent >= 1 {
-		f.warn(found["vm-memory-overhead-percent"], "a fraction of 1 or more leaves no memory for pods; 7.5 % is 0.075")
-	}
 	if c.Scheduling.SpotPoolShare >= 1 {
 		f.warn(found["spot-pool-share"], "a share of 1 or more bounds nothing; a quarter is 0.25")
 	}
@@ -48,8 +41,5 @@ func adviseAgainst(c Config, found map[string]given, f *findings) {
 	if d := c.Disruption; d.PodCost > d.Horizon.Hours() { // USD against what a dollar an hour comes to
 		f.warn(found["consolidation-pod-cost"], "not even a dollar an hour pays for moving one pod within --consolidation-horizon, which is "+d.Horizon.String()+
 			": hardly any node with pods will be consolidated")
-	}
-	if _, err := base64.StdEncoding.DecodeString(c.AWS.ClusterCABundle); err != nil {
-		f.warn(found["cluster-ca-bundle"], "is not base64; nodes will not trust the API server")
 	}
 }

@@ -17,7 +17,7 @@ type Config struct {
 	Disruption Disruption
 	Gates      Gates
 	Compat     Compat
-	AWS        AWS
+	Cloud      any // what the Section of the cloud has read; only its driver knows the type. nil: it was loaded without one
 }
 
 // Server is what the controller serves. Port 0 means any free port, which tests use.
@@ -134,26 +134,4 @@ type Gates struct {
 type Compat struct {
 	Strict           bool // refuse manifests that only Dovetail is lenient about
 	LegacyNodeRepair bool // with gate NodeRepair: the legacy controller instead of the disruption method (V15-02)
-}
-
-// AWS is the cluster as AWS sees it, and how to deal with its services.
-type AWS struct {
-	ClusterName             string // never empty
-	ClusterEndpoint         string // absolute URL, or empty: query EKS
-	ClusterCABundle         string // base64, or empty: take the controller's own
-	EKSControlPlane         bool
-	IsolatedVPC             bool
-	VMMemoryOverheadPercent float64 // a fraction, although the name says percent: 0.075 is 7.5 %
-	InterruptionQueue       string  // name of the queue, never an ARN or URL; empty means none
-	ReservedENIs            int
-	DryRunDisabled          bool
-	ZonalShift              bool
-	AMIRefreshInterval      time.Duration // at least a minute
-	SubnetRefreshInterval   time.Duration // at least a minute
-	Gates                   AWSGates
-}
-
-// AWSGates switch features of the AWS provider.
-type AWSGates struct {
-	NodeClassCEL bool
 }

@@ -7,16 +7,15 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/near"
 )
 
-// gate is one switch: its name, and where it is.
-type gate struct {
-	name string
-	on   *bool
+// Gate is one switch: its name, and where it is.
+type Gate struct {
+	Name string
+	On   *bool
 }
 
 // coreGates lists the gates in the order of the default text (V15-01).
-func coreGates(c *Config) []gate {
-	g := &c.Gates
-	return []gate{
+func coreGates(g *Gates) []Gate {
+	return []Gate{
 		{"NodeRepair", &g.NodeRepair},
 		{"ReservedCapacity", &g.ReservedCapacity},
 		{"SpotToSpotConsolidation", &g.SpotToSpotConsolidation},
@@ -29,17 +28,12 @@ func coreGates(c *Config) []gate {
 	}
 }
 
-func awsGates(c *Config) []gate {
-	return []gate{{"NodeClassCEL", &c.AWS.Gates.NodeClassCEL}}
-}
-
-// gates accepts a comma list of name=true and name=false. Gates that are not named keep their
+// Switches accepts a comma list of name=true and name=false. Gates that are not named keep their
 // default. Unknown names are warnings: gates come and go, and an old list must not stop a start.
-func gates(of func(*Config) []gate) reader {
-	return reader{kind: "gates", read: func(c *Config, g given, f *findings) {
-		known := of(c)
+func Switches(known ...Gate) Reader {
+	return Reader{kind: "gates", read: func(g given, f *findings) {
 		defaults := g
-		defaults.text = g.def
+		defaults.text = g.Default
 		readGates(known, defaults, f)
 		if g.from != fromDefault {
 			readGates(known, g, f)
@@ -49,7 +43,7 @@ func gates(of func(*Config) []gate) reader {
 
 // readGates sets the gates that a list names. Spaces around names and values and empty parts are
 // fine; of a gate named twice the last one counts.
-func readGates(known []gate, g given, f *findings) {
+func readGates(known []Gate, g given, f *findings) {
 	var seen []string
 	for part := range strings.SplitSeq(g.text, ",") {
 		if strings.TrimSpace(part) == "" {
@@ -61,7 +55,7 @@ func readGates(known []gate, g given, f *findings) {
 			f.refusePart(g, strings.TrimSpace(part), "a comma list of name=true and name=false")
 			continue
 		}
-		i := slices.IndexFunc(known, func(k gate) bool { return k.name == name })
+		i := slices.IndexFunc(known, func(k Gate) bool { return k.Name == name })
 		if i < 0 {
 			f.warn(g, "unknown gate "+quote(name)+" is ignored"+near.Hint(name, names(known)))
 			continue
@@ -75,15 +69,15 @@ func readGates(known []gate, g given, f *findings) {
 			f.warn(g, "gate "+name+" is named twice; the last one counts")
 		}
 		seen = append(seen, name)
-		*known[i].on = on
+		*known[i].On = on
 	}
 }
 
 // names are the gates there are.
-func names(known []gate) []string {
+func names(known []Gate) []string {
 	var list []string
 	for _, k := range known {
-		list = append(list, k.name)
+		list = append(list, k.Name)
 	}
 	return list
 }

@@ -41,8 +41,8 @@ func TestV15_01_Gates(t *testing.T) {
 
 // FuzzGates: any text is gates or faults of this one setting, and gates written out read the same.
 func FuzzGates(f *testing.F) {
-	for _, s := range config.Settings() {
-		if s.Kind == "gates" {
+	for _, s := range config.Settings(section) {
+		if s.Kind() == "gates" {
 			f.Add(s.Default)
 		}
 	}

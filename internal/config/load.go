@@ -10,27 +10,21 @@ import (
 
 // Loader holds the flags of one command until they are parsed.
 type Loader struct {
-	rows []bound
+	cloud Section
+	flags map[string]*rawFlag
 }
 
-// bound is a setting and its flag.
-type bound struct {
-	setting
-
-	flag *rawFlag
-}
-
-// Bind defines a flag for every setting. The flags take any text: Load judges it together with the
-// environment, so that one start shows every fault.
-func Bind(fs *pflag.FlagSet) *Loader {
-	l := &Loader{}
-	for _, s := range allSettings() {
-		raw := &rawFlag{kind: s.as.kind, text: s.def}
-		flag := fs.VarPF(raw, s.flag, "", s.usage+" [$"+s.env()+"]")
-		if s.as.kind == "bool" {
+// Bind defines a flag for every setting of the core and of a cloud; nil: there is none. The flags take any text: Load
+// judges it together with the environment, so that one start shows every fault.
+func Bind(fs *pflag.FlagSet, cloud Section) *Loader {
+	l := &Loader{cloud: cloud, flags: map[string]*rawFlag{}}
+	for _, s := range Settings(cloud) {
+		raw := &rawFlag{kind: s.Kind(), text: s.Default}
+		flag := fs.VarPF(raw, s.Flag, "", s.Usage+" [$"+s.Env()+"]")
+		if s.Kind() == "bool" {
 			flag.NoOptDefVal = "true"
 		}
-		l.rows = append(l.rows, bound{setting: s, flag: raw})
+		l.flags[s.Flag] = raw
 	}
 	return l
 }
@@ -41,30 +35,40 @@ func Bind(fs *pflag.FlagSet) *Loader {
 func (l *Loader) Load(lookupEnv func(string) (string, bool)) (Config, []string, error) {
 	var c Config
 	var f findings
-	found := make(map[string]given, len(l.rows))
-	for _, row := range l.rows {
-		g := row.given(lookupEnv)
-		found[row.setting.flag] = g
-		row.as.read(&c, g, &f)
+	table, ofCloud := tableFor(&c, l.cloud)
+	found := make(map[string]given, len(table))
+	for _, s := range table {
+		g := l.given(s, lookupEnv)
+		found[s.Flag] = g
+		s.As.read(g, &f)
 	}
+	c.Cloud = ofCloud()
 	compare(c, found, &f)
 	if len(f.faults) > 0 {
 		return Config{}, f.warnings, &Error{Faults: f.faults}
 	}
 	adviseAgainst(c, found, &f)
+	for _, s := range table {
+		if s.Odd == nil {
+			continue
+		}
+		if why := s.Odd(); why != "" {
+			f.warn(found[s.Flag], why)
+		}
+	}
 	return c, f.warnings, nil
 }
 
 // given finds the text of a setting. An empty variable is no text: charts and manifests render unset
 // values so, and no setting needs the difference.
-func (b bound) given(lookupEnv func(string) (string, bool)) given {
-	if b.flag.given {
-		return given{setting: b.setting, text: b.flag.text, from: fromFlag}
+func (l *Loader) given(s Setting, lookupEnv func(string) (string, bool)) given {
+	if flag := l.flags[s.Flag]; flag.given {
+		return given{Setting: s, text: flag.text, from: fromFlag}
 	}
-	if value, ok := lookupEnv(b.env()); ok && value != "" {
-		return given{setting: b.setting, text: value, from: fromEnv}
+	if value, ok := lookupEnv(s.Env()); ok && value != "" {
+		return given{Setting: s, text: value, from: fromEnv}
 	}
-	return given{setting: b.setting, text: b.def, from: fromDefault}
+	return given{Setting: s, text: s.Default, from: fromDefault}
 }
 
 // rawFlag keeps what the command line says.
@@ -94,7 +98,7 @@ const (
 
 // given is the text of one setting.
 type given struct {
-	setting
+	Setting
 
 	text, from string
 }
@@ -143,11 +147,11 @@ func (f *findings) refuse(g given, want string) { f.refusePart(g, g.text, want) 
 
 // refusePart points at the part of a text that is wrong.
 func (f *findings) refusePart(g given, part, want string) {
-	f.faults = append(f.faults, Fault{Flag: g.flag, Env: g.env(), From: g.from, Value: part, Want: want})
+	f.faults = append(f.faults, Fault{Flag: g.Flag, Env: g.Env(), From: g.from, Value: part, Want: want})
 }
 
 func (f *findings) warn(g given, message string) {
-	f.warnings = append(f.warnings, "--"+g.flag+", "+g.env()+": "+message)
+	f.warnings = append(f.warnings, "--"+g.Flag+", "+g.Env()+": "+message)
 }
 
 // refused says whether a setting has a fault already.

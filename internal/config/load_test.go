@@ -20,13 +20,13 @@ func checkFault(t *testing.T, err error, s config.Setting, from, text string) {
 		t.Fatalf("error %v, want faults", err)
 	}
 	for _, fault := range invalid.Faults {
-		if fault.Flag != s.Flag || fault.Env != s.Env || fault.From != from || fault.Want == "" {
+		if fault.Flag != s.Flag || fault.Env != s.Env() || fault.From != from || fault.Want == "" {
 			t.Errorf("fault %+v, want one of --%s from %s", fault, s.Flag, from)
 		}
-		if s.Kind != "yaml" && s.Kind != "gates" && fault.Value != text {
+		if s.Kind() != "yaml" && s.Kind() != "gates" && fault.Value != text {
 			t.Errorf("fault names %q, want %q", fault.Value, text)
 		}
-		for _, part := range []string{"--" + s.Flag, s.Env, from, fault.Want} {
+		for _, part := range []string{"--" + s.Flag, s.Env(), from, fault.Want} {
 			if !strings.Contains(err.Error(), part) {
 				t.Errorf("%q lacks %q", err, part)
 			}
@@ -44,7 +44,7 @@ func TestOneErrorListsAllFaults(t *testing.T) {
 		"--enable-profiling=yes", "--batch-idle-duration=1m",
 	}
 	env := map[string]string{
-		"METRICS_PORT": "8080", "LOG_LEVEL": "trace", "AMI_REFRESH_INTERVAL": "30s",
+		"METRICS_PORT": "8080", "LOG_LEVEL": "trace", "REFRESH": "30s",
 		"SCHEDULER_CONFIG": "podTopologySpread: {defaultConstraints: [{maxSkew: 0, topologyKey: zone, whenUnsatisfiable: Never}]}",
 	}
 	const want = `invalid settings:
@@ -57,7 +57,7 @@ func TestOneErrorListsAllFaults(t *testing.T) {
   --feature-gates, FEATURE_GATES: "NodeRepair=on" (flag) is not allowed; want NodeRepair=true or NodeRepair=false
   --feature-gates, FEATURE_GATES: "x" (flag) is not allowed; want a comma list of name=true and name=false
   --cluster-name, CLUSTER_NAME: not given; want the name of the cluster
-  --ami-refresh-interval, AMI_REFRESH_INTERVAL: "30s" (environment) is not allowed; want a duration of 1m or more
+  --refresh, REFRESH: "30s" (environment) is not allowed; want a duration of 1m or more
   --leader-election-retry-period, LEADER_ELECTION_RETRY_PERIOD: "9s" (flag) is not allowed; want less than 5/6 of --leader-election-renew-deadline, which is 10s
   --batch-idle-duration, BATCH_IDLE_DURATION: "1m" (flag) is not allowed; want at most --batch-max-duration, which is 10s`
 	got, warnings, err := load(t, args, env)
@@ -84,11 +84,11 @@ func TestLimits(t *testing.T) {
 		wantText string
 	}{
 		"a bare boolean flag is true": {
-			args: []string{"--isolated-vpc"}, change: func(c *config.Config) { c.AWS.IsolatedVPC = true },
+			args: []string{"--isolated"}, change: ofCloud(func(s *cloudSettings) { s.Isolated = true }),
 		},
-		"a boolean flag may say false": {args: []string{"--isolated-vpc=false"}},
+		"a boolean flag may say false": {args: []string{"--isolated=false"}},
 		"a boolean flag may not be empty": {
-			args: []string{"--isolated-vpc="}, wantFlag: "isolated-vpc", wantText: "true or false",
+			args: []string{"--isolated="}, wantFlag: "isolated", wantText: "true or false",
 		},
 		"the name of the cluster may not be empty": {
 			args: []string{"--cluster-name="}, wantFlag: "cluster-name", wantText: "name of the cluster",
@@ -172,8 +172,8 @@ func TestWarnings(t *testing.T) {
 		"a gate spelt as in the chart":          {args: []string{"--feature-gates=nodeRepair=true"}, want: `did you mean "NodeRepair"?`},
 		"Trust C05: a mistyped gate":            {args: []string{"--feature-gates=NodeRepai=true"}, want: `unknown gate "NodeRepai" is ignored; did you mean "NodeRepair"?`},
 		"a gate named twice":                    {args: []string{"--feature-gates=NodeOverlay=true,NodeOverlay=false"}, want: "named twice"},
-		"an unknown gate of the provider":       {args: []string{"--aws-feature-gates=NodeRepair=true"}, want: "--aws-feature-gates, AWS_FEATURE_GATES"},
-		"percent that is meant as percent":      {args: []string{"--vm-memory-overhead-percent=7.5"}, want: "0.075"},
+		"an unknown gate of the cloud":          {args: []string{"--cloud-gates=NodeRepair=true"}, want: "--cloud-gates, CLOUD_GATES"},
+		"percent that is meant as percent":      {args: []string{"--overhead=7.5"}, want: "0.075"},
 		"a spot share meant as percent":         {args: []string{"--spot-pool-share=25"}, want: "bounds nothing; a quarter is 0.25"},
 		"a cost of spreading meant as percent":  {args: []string{"--spot-spread-max-cost=3"}, want: "twice as much; 3 % is 0.03"},
 		"a spot share of nothing":               {args: []string{"--spot-pool-share=0"}},
@@ -187,8 +187,6 @@ func TestWarnings(t *testing.T) {
 		"a pod that costs a fortune":            {args: []string{"--consolidation-pod-cost=25"}, want: "which is 24h0m0s"},
 		"an expensive pod":                      {args: []string{"--consolidation-pod-cost=24"}},
 		"nodes of any age":                      {args: []string{"--consolidation-min-node-age=0s"}},
-		"a bundle that is not base64":           {args: []string{"--cluster-ca-bundle=-----BEGIN CERTIFICATE-----"}, want: "not base64"},
-		"a bundle with line breaks":             {args: []string{"--cluster-ca-bundle=bm9u\nZQ==\n"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -198,40 +196,6 @@ func TestWarnings(t *testing.T) {
 			}
 			if len(warnings) > 1 || (len(warnings) == 1) != (tc.want != "") || !strings.Contains(strings.Join(warnings, ""), tc.want) {
 				t.Errorf("warnings %q, want %q", warnings, tc.want)
-			}
-		})
-	}
-}
-
-func TestQueueIsReducedToItsName(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		text    string
-		want    string
-		refused bool
-	}{
-		"name":                        {text: "Karpenter-prod_1", want: "Karpenter-prod_1"},
-		"FIFO":                        {text: "prod.fifo", want: "prod.fifo"},
-		"ARN":                         {text: "arn:aws:sqs:eu-west-1:123456789012:prod", want: "prod"},
-		"ARN of another partition":    {text: "arn:aws-cn:sqs:cn-north-1:123456789012:prod", want: "prod"},
-		"URL":                         {text: "https://sqs.eu-west-1.amazonaws.com/123456789012/prod", want: "prod"},
-		"URL with a slash at the end": {text: "https://sqs.eu-west-1.amazonaws.com/123456789012/prod/", want: "prod"},
-		"URL of an emulator":          {text: "http://127.0.0.1:4566/000000000000/prod", want: "prod"},
-		"the longest name":            {text: strings.Repeat("q", 80), want: strings.Repeat("q", 80)},
-		"a name too long":             {text: strings.Repeat("q", 81), refused: true},
-		"ARN of a topic":              {text: "arn:aws:sns:eu-west-1:123456789012:prod", refused: true},
-		"ARN cut short":               {text: "arn:aws:sqs:eu-west-1:123456789012", refused: true},
-		"ARN without a name":          {text: "arn:aws:sqs:eu-west-1:123456789012:", refused: true},
-		"URL without a path":          {text: "https://sqs.eu-west-1.amazonaws.com", refused: true},
-		"URL without a host":          {text: "https:///123456789012/prod", refused: true},
-		"URL that does not parse":     {text: "https://[::1/prod", refused: true},
-		"letters of another script":   {text: "очередь", refused: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got, _, err := load(t, []string{"--cluster-name=prod", "--interruption-queue=" + tc.text}, nil)
-			if (err != nil) != tc.refused || got.AWS.InterruptionQueue != tc.want {
-				t.Errorf("queue %q, error %v; want %q, refused %v", got.AWS.InterruptionQueue, err, tc.want, tc.refused)
 			}
 		})
 	}
@@ -248,16 +212,16 @@ func TestLongValuesAreCut(t *testing.T) {
 func TestHelpNamesFlagVariableAndDefault(t *testing.T) {
 	t.Parallel()
 	fs := pflag.NewFlagSet("controller", pflag.ContinueOnError)
-	config.Bind(fs)
+	config.Bind(fs, section)
 	help := fs.FlagUsages()
-	for _, s := range config.Settings() {
+	for _, s := range config.Settings(section) {
 		line := ""
 		for candidate := range strings.Lines(help) {
 			if strings.HasPrefix(strings.TrimSpace(candidate), "--"+s.Flag+" ") {
 				line = candidate
 			}
 		}
-		if !strings.Contains(line, s.Usage) || !strings.Contains(line, "[$"+s.Env+"]") {
+		if !strings.Contains(line, s.Usage) || !strings.Contains(line, "[$"+s.Env()+"]") {
 			t.Errorf("--%s has the help line %q", s.Flag, line)
 		}
 		zero := s.Default == "" || s.Default == "0" || s.Default == "false"

@@ -34,8 +34,8 @@ const (
 
 // schedulerConfig accepts the part of a kube-scheduler configuration that matters here, strictly:
 // an unknown, repeated or wrongly capitalised field is a fault.
-func schedulerConfig() reader {
-	return reader{kind: "yaml", read: func(c *Config, g given, f *findings) {
+func schedulerConfig(at *[]SpreadConstraint) Reader {
+	return Reader{kind: "yaml", read: func(g given, f *findings) {
 		tree, err := decode(g.text)
 		if err != nil {
 			f.refuse(g, "one document of YAML or JSON ("+strings.Join(strings.Fields(err.Error()), " ")+")")
@@ -45,7 +45,7 @@ func schedulerConfig() reader {
 		w := walker{refuse: func(part, want string) { f.refusePart(g, part, want) }}
 		root := w.object("", tree, spread)
 		inner := w.object(spread, root[spread], constraints)
-		c.Scheduling.DefaultConstraints = w.constraints(spread+"."+constraints, inner[constraints])
+		*at = w.constraints(spread+"."+constraints, inner[constraints])
 	}}
 }
 

@@ -2,44 +2,49 @@ package config
 
 import "strings"
 
-// Setting describes one setting for people: --help, the reference page, the chart.
+// Setting is a row of the table: what people read of it in --help, on the reference page and in the chart, and how its
+// text is read.
 type Setting struct {
 	Flag     string // without dashes
-	Env      string // always the flag in capitals, with underscores
 	Default  string // as one would type it
-	Kind     string // bool, int, float, duration, string, list, gates or yaml
-	Usage    string // one line, no full stop
 	Helm     string // value of the chart; empty if the chart works it out
+	Usage    string // one line, no full stop
 	Required bool
+	As       Reader
+	Odd      func() string // once all is read: what is allowed and probably not meant; empty or nil: nothing
 }
 
-// setting is a row of the table: the description, and how a text gets into a Config.
-type setting struct {
-	flag, def, helm, usage string
-
-	required bool
-	as       reader
-}
-
-// reader turns the text of a setting into a field of a Config. It reports what it does not accept.
-type reader struct {
+// Reader puts the text of a setting where it belongs. It reports what it does not accept.
+type Reader struct {
 	kind string
-	read func(c *Config, g given, f *findings)
+	read func(g given, f *findings)
 }
 
-// Settings lists every setting in the order of the reference page: core, then AWS.
-func Settings() []Setting {
-	rows := allSettings()
-	out := make([]Setting, 0, len(rows))
-	for _, s := range rows {
-		out = append(out, Setting{
-			Flag: s.flag, Env: s.env(), Default: s.def, Kind: s.as.kind, Usage: s.usage, Helm: s.helm, Required: s.required,
-		})
+// Section is the settings that a cloud adds to those of the core. Each call makes a table whose rows read into values of
+// its own, and returns with it what hands these out once they are read: they become Config.Cloud.
+type Section func() (table []Setting, values func() any)
+
+// Settings lists every setting in the order of the reference page: core, then cloud. Without a section there are those of
+// the core.
+func Settings(cloud Section) []Setting {
+	table, _ := tableFor(&Config{}, cloud)
+	return table
+}
+
+// tableFor makes the table that reads into a Config.
+func tableFor(c *Config, cloud Section) (table []Setting, values func() any) {
+	table = coreSettings(c)
+	if cloud == nil {
+		return table, func() any { return nil }
 	}
-	return out
+	more, values := cloud()
+	return append(table, more...), values
 }
 
-// env is the name of the environment variable. All of them follow one rule, upstream's too.
-func (s setting) env() string {
-	return strings.ToUpper(strings.ReplaceAll(s.flag, "-", "_"))
+// Env is the name of the environment variable. All of them follow one rule, upstream's too.
+func (s Setting) Env() string {
+	return strings.ToUpper(strings.ReplaceAll(s.Flag, "-", "_"))
 }
+
+// Kind is bool, int, float, duration, string, list, gates or yaml.
+func (s Setting) Kind() string { return s.As.kind }

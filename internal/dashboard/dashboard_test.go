@@ -11,8 +11,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/dovetail-sh/dovetail/internal/aws"
 	"github.com/dovetail-sh/dovetail/internal/dashboard"
+	"github.com/dovetail-sh/dovetail/internal/drivers"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
@@ -262,7 +262,7 @@ var (
 func TestQueriesNameMetricsThatExist(t *testing.T) {
 	t.Parallel()
 	known := map[string]metric.Doc{}
-	for _, d := range metric.New(prometheus.NewRegistry(), aws.Labels()).Docs() {
+	for _, d := range metric.New(prometheus.NewRegistry(), drivers.Driver().Labels).Docs() {
 		known[d.Name] = d
 	}
 	queries := map[string]string{}

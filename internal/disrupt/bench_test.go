@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
@@ -23,7 +24,7 @@ func scenarioView(tb testing.TB, name string) disrupt.View {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s, err := scenario.Load(data)
+	s, err := scenario.Load(data, awsv1.Vocabulary())
 	if err != nil {
 		tb.Fatal(err)
 	}

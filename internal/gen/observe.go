@@ -9,15 +9,15 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/dovetail-sh/dovetail/internal/aws"
 	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/drivers"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
 // metricsPage lists every metric.
 func metricsPage() file {
-	docs := metric.New(prometheus.NewRegistry(), aws.Labels()).Docs()
+	docs := metric.New(prometheus.NewRegistry(), drivers.Driver().Labels).Docs()
 	i := slices.IndexFunc(docs, func(d metric.Doc) bool { return d.Name == "karpenter_nodes_current_lifetime_seconds" })
 	node := docs[i].Labels
 	var b strings.Builder

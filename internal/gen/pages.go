@@ -12,6 +12,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cli"
 	"github.com/dovetail-sh/dovetail/internal/config"
 	"github.com/dovetail-sh/dovetail/internal/drain"
+	"github.com/dovetail-sh/dovetail/internal/drivers"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 )
 
@@ -39,7 +40,7 @@ func settingsPage() file {
 	b.WriteString(generatedNote + "# Settings\n\nSettings of `dovetail controller`. Each is a flag and an environment variable; the flag wins. " +
 		"All faults are reported together at start, and there is no reload.\n\n" +
 		"| Flag | Variable | Default | Meaning | Helm value |\n|---|---|---|---|---|\n")
-	for _, s := range config.Settings() {
+	for _, s := range config.Settings(drivers.Driver().Settings) {
 		def := "`" + s.Default + "`"
 		switch {
 		case s.Required:
@@ -51,7 +52,7 @@ func settingsPage() file {
 		if s.Helm != "" {
 			helm = "`" + s.Helm + "`"
 		}
-		fmt.Fprintf(&b, "| `--%s` | `%s` | %s | %s | %s |\n", s.Flag, s.Env, oneLine(def), oneLine(s.Usage), helm)
+		fmt.Fprintf(&b, "| `--%s` | `%s` | %s | %s | %s |\n", s.Flag, s.Env(), oneLine(def), oneLine(s.Usage), helm)
 	}
 	return file{filepath.Join("docs", "reference", "settings.md"), []byte(b.String())}
 }

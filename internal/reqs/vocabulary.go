@@ -18,6 +18,12 @@ type Vocabulary struct {
 	RestrictedKeys    map[string]bool
 	ClosedValues      map[string][]string // keys whose values are all known
 
+	// What of them is the same in all clusters, and may be shown to anybody. Well-known keys and their values are, unless
+	// they are among NameKeys.
+	PublicDomains []string        // of keys
+	PublicKeys    map[string]bool // and their values
+	NameKeys      map[string]bool // keys whose values name something of one account
+
 	// What only other nodes of the cloud have: no volume that needs it can be attached to a node that is launched.
 	UnsupportedDrivers  map[string]bool // CSI drivers
 	UnsupportedTopology map[string]bool // keys of allowedTopologies
@@ -71,6 +77,10 @@ func (v Vocabulary) With(other Vocabulary) Vocabulary {
 		RestrictedDomains: distinct(slices.Concat(v.RestrictedDomains, other.RestrictedDomains)),
 		RestrictedKeys:    merged(v.RestrictedKeys, other.RestrictedKeys),
 		ClosedValues:      merged(v.ClosedValues, other.ClosedValues),
+
+		PublicDomains: distinct(slices.Concat(v.PublicDomains, other.PublicDomains)),
+		PublicKeys:    merged(v.PublicKeys, other.PublicKeys),
+		NameKeys:      merged(v.NameKeys, other.NameKeys),
 
 		UnsupportedDrivers:  merged(v.UnsupportedDrivers, other.UnsupportedDrivers),
 		UnsupportedTopology: merged(v.UnsupportedTopology, other.UnsupportedTopology),

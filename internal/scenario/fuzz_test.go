@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	"github.com/dovetail-sh/dovetail/internal/scenario"
 )
 
@@ -18,7 +19,7 @@ func FuzzLoad(f *testing.F) {
 	f.Add(`{"name":"n","nodePools":[null],"pods":[null],"templates":{"x":null},"nodes":[{"pods":[{"count":1,"templateRef":"x"}]}]}`)
 	f.Add(` [`)
 	f.Fuzz(func(t *testing.T, text string) {
-		s, err := scenario.Load([]byte(text))
+		s, err := scenario.Load([]byte(text), awsv1.Vocabulary())
 		if err != nil {
 			if err.Error() == "" {
 				t.Error("refused without a reason")

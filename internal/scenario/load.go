@@ -9,19 +9,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	"github.com/dovetail-sh/dovetail/internal/near"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
 
 // Load reads a scenario file. What it returns holds together: names are there and unique, references
-// lead somewhere, NodePools are in their effective form and valid. The error is a Faults.
-func Load(data []byte) (*Scenario, error) {
+// lead somewhere, NodePools are in their effective form and valid. NodePools may use the well-known labels of cloud, whether
+// an instance type here has them or not. The error is a Faults.
+func Load(data []byte, cloud reqs.Vocabulary) (*Scenario, error) {
 	s := &Scenario{}
 	if faults := decode(data, s); len(faults) > 0 {
 		return nil, faults
 	}
-	c := checker{scenario: s}
+	c := checker{scenario: s, cloud: cloud}
 	c.check()
 	if len(c.faults) > 0 {
 		return nil, c.faults
@@ -51,6 +51,7 @@ const maxCount = 1_000_000
 // checker finds what a schema cannot.
 type checker struct {
 	scenario *Scenario
+	cloud    reqs.Vocabulary
 	types    map[string]bool
 	pools    map[string]bool
 	faults   Faults
@@ -148,10 +149,7 @@ func outOfRange(q resource.Quantity) bool {
 // nodePools puts every pool in its effective form and checks it as the controller would.
 func (c *checker) nodePools() {
 	s := c.scenario
-	words := s.vocabulary().With(reqs.Vocabulary{WellKnownKeys: map[string]bool{}})
-	for _, label := range awsv1.WellKnownLabels() { // known to users, whether a type here has them or not
-		words.WellKnownKeys[label] = true
-	}
+	words := s.vocabulary().With(reqs.Vocabulary{WellKnownKeys: c.cloud.WellKnownKeys})
 	c.pools = c.unique("$.nodePools", len(s.NodePools), ".metadata.name", func(i int) string {
 		if s.NodePools[i] == nil {
 			return ""

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	"github.com/dovetail-sh/dovetail/internal/scenario"
 )
 
@@ -145,7 +146,7 @@ $.nodes[0].nodePool: no NodePool "default"`,
 			if !strings.Contains(text, tc.replace) {
 				t.Fatalf("the file does not contain %s", tc.replace)
 			}
-			_, err := scenario.Load([]byte(strings.ReplaceAll(text, tc.replace, tc.by)))
+			_, err := scenario.Load([]byte(strings.ReplaceAll(text, tc.replace, tc.by)), awsv1.Vocabulary())
 			if err == nil {
 				t.Fatal("the file was accepted")
 			}
@@ -159,7 +160,7 @@ $.nodes[0].nodePool: no NodePool "default"`,
 func TestManyFaultsAreCounted(t *testing.T) {
 	t.Parallel()
 	text := `{"name":"n","pods":[` + strings.Repeat(`{"count":-1},`, 9) + `{"count":1}]}`
-	_, err := scenario.Load([]byte(text))
+	_, err := scenario.Load([]byte(text), awsv1.Vocabulary())
 	if err == nil || !strings.HasSuffix(err.Error(), "\nand 11 more") {
 		t.Errorf("Load() = %v, want eight faults and a count", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	"github.com/dovetail-sh/dovetail/internal/scenario"
 )
 
@@ -19,7 +20,7 @@ func TestMistypedValuesAreRefused(t *testing.T) {
 	)
 	good := strings.Replace(tiny(t), pod+gpu, pod+spread+strings.Replace(gpu, `"resources"`, port+`"resources"`, 1), 1)
 	good = strings.Replace(good, taint, taint+`"taints": [{"key": "k", "effect": "NoSchedule"}], `, 1)
-	if _, err := scenario.Load([]byte(good)); err != nil {
+	if _, err := scenario.Load([]byte(good), awsv1.Vocabulary()); err != nil {
 		t.Fatal(err)
 	}
 	for name, tc := range map[string]struct{ replace, by, want string }{
@@ -67,7 +68,7 @@ func TestMistypedValuesAreRefused(t *testing.T) {
 			if !strings.Contains(good, tc.replace) {
 				t.Fatalf("the file does not contain %s", tc.replace)
 			}
-			_, err := scenario.Load([]byte(strings.ReplaceAll(good, tc.replace, tc.by)))
+			_, err := scenario.Load([]byte(strings.ReplaceAll(good, tc.replace, tc.by)), awsv1.Vocabulary())
 			if err == nil || err.Error() != tc.want {
 				t.Errorf("Load() says\n%v\nwant\n%s", err, tc.want)
 			}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 	"github.com/dovetail-sh/dovetail/internal/scenario"
@@ -17,7 +18,7 @@ import (
 
 func compiled(t *testing.T, text string) *scenario.Compiled {
 	t.Helper()
-	s, err := scenario.Load([]byte(text))
+	s, err := scenario.Load([]byte(text), awsv1.Vocabulary())
 	if err != nil {
 		t.Fatal(err)
 	}

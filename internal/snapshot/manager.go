@@ -51,7 +51,7 @@ func managerListing(into *[]appsv1.Deployment) listing {
 }
 
 // managerOf finds out what manages the nodes: from the Deployments of controllers, else from the objects.
-func managerOf(found []appsv1.Deployment, objects *Objects) manager {
+func managerOf(found []appsv1.Deployment, objects *Objects, cloud config.Section) manager {
 	slices.SortFunc(found, func(a, b appsv1.Deployment) int {
 		return cmp.Or(cmp.Compare(rank(&a), rank(&b)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
@@ -62,10 +62,10 @@ func managerOf(found []appsv1.Deployment, objects *Objects) manager {
 		}
 		m := manager{name: controllerOf(d)}
 		if m.name == ByClusterAutoscaler {
-			m.settings, _ = settingsFrom(nil)
+			m.settings, _ = settingsFrom(nil, cloud)
 			return m
 		}
-		settings, err := settingsFrom(containerOf(d))
+		settings, err := settingsFrom(containerOf(d), cloud)
 		if err != nil {
 			m.missing = append(m.missing, Missing{
 				What: "settings of Deployment " + d.Namespace + "/" + d.Name, Why: "they are not valid", Then: "the defaults of Dovetail apply; `dovetail controller` says what is wrong with them",
@@ -75,7 +75,7 @@ func managerOf(found []appsv1.Deployment, objects *Objects) manager {
 		return m
 	}
 	m := manager{}
-	m.settings, _ = settingsFrom(nil)
+	m.settings, _ = settingsFrom(nil, cloud)
 	switch {
 	case len(objects.NodePools) > 0 || len(objects.NodeClaims) > 0:
 		m.name = ByKarpenter
@@ -121,8 +121,13 @@ func containerOf(d *appsv1.Deployment) *corev1.Container {
 
 // settingsFrom reads the settings that a container is started with. What is not stated, or comes from elsewhere, has its
 // default, as has everything if the settings are not valid.
-func settingsFrom(c *corev1.Container) (config.Config, error) {
-	env, args := map[string]string{"CLUSTER_NAME": "unknown"}, []string(nil)
+func settingsFrom(c *corev1.Container, cloud config.Section) (config.Config, error) {
+	env, args := map[string]string{}, []string(nil)
+	for _, s := range config.Settings(cloud) {
+		if s.Required {
+			env[s.Env()] = "unknown"
+		}
+	}
 	if c != nil {
 		for _, v := range c.Env {
 			if v.Value != "" {
@@ -134,7 +139,7 @@ func settingsFrom(c *corev1.Container) (config.Config, error) {
 	flags := pflag.NewFlagSet("controller", pflag.ContinueOnError)
 	flags.ParseErrorsAllowlist.UnknownFlags = true // of other controllers
 	flags.Usage = func() {}
-	loader := config.Bind(flags)
+	loader := config.Bind(flags, cloud)
 	err := flags.Parse(args)
 	if err == nil {
 		var settings config.Config
@@ -145,7 +150,7 @@ func settingsFrom(c *corev1.Container) (config.Config, error) {
 	if c == nil {
 		return config.Config{}, err
 	}
-	defaults, _ := settingsFrom(nil)
+	defaults, _ := settingsFrom(nil, cloud)
 	return defaults, err
 }
 

@@ -35,6 +35,8 @@ type ReadOptions struct {
 
 	// Settings are those of the controller that reads its own cluster. nil: those of the Deployment that is found.
 	Settings *config.Config
+	// CloudSettings are what the cloud adds to the settings of such a Deployment. nil: nothing.
+	CloudSettings config.Section
 	// Market knows what NodePools could launch, and what it costs. nil: nobody does.
 	Market MarketSource
 	// Progress is told what is done next. nil: nobody is told.
@@ -151,7 +153,7 @@ func Read(ctx context.Context, from client.Reader, o ReadOptions) (*File, error)
 	if o.Settings != nil {
 		m.settings = *o.Settings
 	} else {
-		m = managerOf(managers, &f.Objects)
+		m = managerOf(managers, &f.Objects, o.CloudSettings)
 	}
 	f.Controller, f.Settings = m.name, SettingsOf(m.settings, o.Classes)
 	f.Missing = append(f.Missing, m.missing...)

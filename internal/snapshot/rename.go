@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
@@ -88,7 +87,7 @@ func (r *renamer) structure(v reflect.Value) {
 		return
 	}
 	if owner, is := reflect.TypeAssert[*ownerReference](v.Addr()); is {
-		if !publicGroup(owner.APIVersion) {
+		if !r.publicGroup(owner.APIVersion) {
 			owner.APIVersion, owner.Kind = r.name(owner.APIVersion), r.name(owner.Kind)
 		}
 		owner.Name, owner.UID = r.name(owner.Name), types.UID(r.name(string(owner.UID)))
@@ -202,9 +201,9 @@ func (r *renamer) key(key string) string {
 		return key
 	case domain == "node-restriction.kubernetes.io" || domain == "node-role.kubernetes.io" && key != labelControlPlane:
 		return domain + "/" + r.name(strings.TrimPrefix(key, domain+"/"))
-	case domain == key && strings.Contains(key, ".") && publicDomain(key): // a driver
+	case domain == key && strings.Contains(key, ".") && r.publicDomain(key): // a driver
 		return key
-	case domain != key && publicDomain(domain):
+	case domain != key && r.publicDomain(domain):
 		return key
 	}
 	return r.name(key)
@@ -213,12 +212,11 @@ func (r *renamer) key(key string) string {
 // value replaces the value of a label, unless its key has the same few values everywhere.
 func (r *renamer) value(key, value string) string {
 	canonical := r.words.Canonical(key)
-	switch canonical {
-	case karpv1.LabelNodePool, awsv1.LabelNodeClass, awsv1.LabelCapacityReservationID, awsv1.LabelPlacementGroupID:
+	if canonical == karpv1.LabelNodePool || r.words.NameKeys[canonical] {
 		return r.name(value)
 	}
 	domain := domainOf(key)
-	if r.words.WellKnownKeys[canonical] || domain == karpv1.Group || domain == karpv1.OwnGroup || slices.Contains(publicValues(), key) {
+	if r.words.WellKnownKeys[canonical] || domain == karpv1.Group || domain == karpv1.OwnGroup || r.words.PublicKeys[key] || slices.Contains(publicValues(), key) {
 		return value
 	}
 	return r.name(value)
@@ -231,8 +229,8 @@ func domainOf(key string) string {
 }
 
 // publicDomain reports whether the keys below a domain are the same in all clusters.
-func publicDomain(domain string) bool {
-	for _, known := range []string{"kubernetes.io", "k8s.io", "karpenter.sh", "karpenter.k8s.aws", karpv1.OwnGroup, "k8s.aws", "amazonaws.com", "aws.com", "eksctl.io", "nvidia.com", "amd.com", "intel.com"} {
+func (r *renamer) publicDomain(domain string) bool {
+	for _, known := range slices.Concat([]string{"kubernetes.io", "k8s.io", "karpenter.sh", karpv1.OwnGroup, "nvidia.com", "amd.com", "intel.com"}, r.words.PublicDomains) {
 		if domain == known || strings.HasSuffix(domain, "."+known) {
 			return true
 		}
@@ -241,9 +239,9 @@ func publicDomain(domain string) bool {
 }
 
 // publicGroup reports whether an API is one of Kubernetes.
-func publicGroup(apiVersion string) bool {
+func (r *renamer) publicGroup(apiVersion string) bool {
 	group, _, grouped := strings.Cut(apiVersion, "/")
-	return !grouped || !strings.Contains(group, ".") || publicDomain(group)
+	return !grouped || !strings.Contains(group, ".") || r.publicDomain(group)
 }
 
 // commonKeys are keys without a domain that controllers of Kubernetes set.
@@ -254,7 +252,7 @@ func commonKeys() []string {
 // publicValues are keys whose values are the same in all clusters, beside those of the cloud.
 func publicValues() []string {
 	return []string{
-		"eks.amazonaws.com/capacityType", "node.kubernetes.io/lifecycle", "topology.k8s.aws/zone-id", awsv1.LabelEBSZone, "beta.kubernetes.io/instance-type", "beta.kubernetes.io/arch", "beta.kubernetes.io/os",
+		"node.kubernetes.io/lifecycle", "beta.kubernetes.io/instance-type", "beta.kubernetes.io/arch", "beta.kubernetes.io/os",
 		corev1.LabelFailureDomainBetaZone, corev1.LabelFailureDomainBetaRegion, corev1.PodDeletionCost, "pv.kubernetes.io/bind-completed", annotationDefaultClass, annotationSafeToEvict, annotationNoScaleDown,
 	}
 }

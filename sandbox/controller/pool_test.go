@@ -34,7 +34,7 @@ func startController(t *testing.T, args ...string) {
 		t.Setenv(name, value)
 	}
 	flags := pflag.NewFlagSet("controller", pflag.ContinueOnError)
-	loader := config.Bind(flags)
+	loader := config.Bind(flags, aws.Driver().Settings)
 	args = append([]string{"--cluster-name=" + world.Cluster, "--metrics-port=0", "--health-probe-port=0", "--leader-election-namespace=default"}, args...)
 	if err := flags.Parse(args); err != nil {
 		t.Fatal(err)

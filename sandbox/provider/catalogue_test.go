@@ -18,8 +18,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/aws/discover"
 	"github.com/dovetail-sh/dovetail/internal/aws/offering"
 	"github.com/dovetail-sh/dovetail/internal/aws/price"
+	"github.com/dovetail-sh/dovetail/internal/aws/settings"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
-	"github.com/dovetail-sh/dovetail/internal/config"
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
 )
 
@@ -35,7 +35,7 @@ func (l *awsEnv) newMarket(d *discover.Discoverer) *market {
 	m := &market{prices: l.prices(false), unavailable: offering.NewUnavailable(l.currentTime), reservations: offering.NewReservations(l.currentTime)}
 	m.Catalog = offering.New(offering.Options{
 		EC2: ec2.NewFromConfig(l.sdk), Prices: m.prices, Unavailable: m.unavailable, Reservations: m.reservations, Region: region,
-		Settings: config.AWS{VMMemoryOverheadPercent: 0.075}, Reserved: true, Now: l.currentTime,
+		Settings: settings.AWS{VMMemoryOverheadPercent: 0.075}, Reserved: true, Now: l.currentTime,
 		Group: d.KnownPlacementGroup,
 	})
 	return m

@@ -19,10 +19,10 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/aws/inventory"
 	"github.com/dovetail-sh/dovetail/internal/aws/offering"
+	"github.com/dovetail-sh/dovetail/internal/aws/settings"
 	"github.com/dovetail-sh/dovetail/internal/aws/zonalshift"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/condition"
-	"github.com/dovetail-sh/dovetail/internal/config"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu"
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
@@ -199,7 +199,7 @@ func TestFM_E19_AZoneIsShiftedAway(t *testing.T) {
 	inv := inventory.New(inventory.Options{EC2: client, Cluster: cluster, Shifted: shifts.Shifted, Metrics: l.metrics, Now: l.currentTime})
 	types := offering.New(offering.Options{
 		EC2: client, Prices: s.market.prices, Unavailable: s.market.unavailable, Reservations: s.market.reservations, Region: region,
-		Settings: config.AWS{VMMemoryOverheadPercent: 0.075}, Now: l.currentTime, Shifted: shifts.Shifted,
+		Settings: settings.AWS{VMMemoryOverheadPercent: 0.075}, Now: l.currentTime, Shifted: shifts.Shifted,
 	})
 	if err := types.Refresh(t.Context()); err != nil {
 		t.Fatal(err)

@@ -21,6 +21,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/aws"
 	"github.com/dovetail-sh/dovetail/internal/aws/inventory"
 	"github.com/dovetail-sh/dovetail/internal/aws/nodeclass"
+	"github.com/dovetail-sh/dovetail/internal/aws/settings"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cloud/driver"
 	"github.com/dovetail-sh/dovetail/internal/condition"
@@ -107,22 +108,28 @@ func (e *classEnv) editClass(change func(*awsv1.EC2NodeClass)) {
 func (e *classEnv) start() (*aws.Cloud, error) { return e.startWith() }
 
 // startWith is start with other settings.
-func (e *classEnv) startWith(settings ...func(*config.AWS)) (*aws.Cloud, error) {
+func (e *classEnv) startWith(changes ...func(*settings.AWS)) (*aws.Cloud, error) {
+	e.setProcessEnvironment()
+	set := settings.AWS{ClusterName: cluster, ClusterCABundle: caBundle, EKSControlPlane: true, VMMemoryOverheadPercent: 0.075, AMIRefreshInterval: time.Minute, SubnetRefreshInterval: time.Minute}
+	for _, change := range changes {
+		change(&set)
+	}
+	return aws.New(e.Context(), driver.Options{
+		Config:  config.Config{Cloud: set, Gates: config.Gates{ReservedCapacity: true}},
+		Version: "test", Kube: &rest.Config{Host: "https://127.0.0.1:6443"},
+		Client: e.kube, Reader: e.kube, Events: e, Metrics: e.metrics, Now: e.currentTime,
+	})
+}
+
+// setProcessEnvironment is how a process finds AWS.
+func (e *classEnv) setProcessEnvironment() {
+	e.Helper()
 	for key, value := range map[string]string{
 		"AWS_ENDPOINT_URL": e.server.URL, "AWS_REGION": region, "AWS_ACCESS_KEY_ID": e.keys.Value.AccessKeyID, "AWS_SECRET_ACCESS_KEY": e.keys.Value.SecretAccessKey,
 		"AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null", "AWS_SESSION_TOKEN": e.keys.Value.SessionToken, "AWS_PROFILE": "",
 	} {
 		e.Setenv(key, value)
 	}
-	set := config.AWS{ClusterName: cluster, ClusterCABundle: caBundle, EKSControlPlane: true, VMMemoryOverheadPercent: 0.075, AMIRefreshInterval: time.Minute, SubnetRefreshInterval: time.Minute}
-	for _, change := range settings {
-		change(&set)
-	}
-	return aws.New(e.Context(), driver.Options{
-		Config:  config.Config{AWS: set, Gates: config.Gates{ReservedCapacity: true}},
-		Version: "test", Kube: &rest.Config{Host: "https://127.0.0.1:6443"},
-		Client: e.kube, Reader: e.kube, Events: e, Metrics: e.metrics, Now: e.currentTime,
-	})
 }
 
 func (e *classEnv) startCloud() *aws.Cloud {
@@ -137,10 +144,17 @@ func (e *classEnv) startCloud() *aws.Cloud {
 // ready is a cloud with a class that is.
 func (e *classEnv) ready() *aws.Cloud {
 	e.Helper()
-	if class := e.reconcile(); !condition.True(class.Status.Conditions, karpv1.ConditionReady) {
+	e.readyClass()
+	return e.startCloud()
+}
+
+func (e *classEnv) readyClass() *awsv1.EC2NodeClass {
+	e.Helper()
+	class := e.reconcile()
+	if !condition.True(class.Status.Conditions, karpv1.ConditionReady) {
 		e.Fatalf("the class is not ready: %+v", class.Status.Conditions)
 	}
-	return e.startCloud()
+	return class
 }
 
 // createClaim creates a claim.

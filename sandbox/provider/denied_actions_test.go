@@ -28,8 +28,8 @@ import (
 	guide "github.com/dovetail-sh/dovetail/iam"
 	"github.com/dovetail-sh/dovetail/internal/aws/eks"
 	"github.com/dovetail-sh/dovetail/internal/aws/interrupt"
+	"github.com/dovetail-sh/dovetail/internal/aws/settings"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
-	"github.com/dovetail-sh/dovetail/internal/config"
 )
 
 // S-129: every action of the policies is needed, and a user who does not grant it learns which one it is, in the way that
@@ -207,9 +207,9 @@ func (s *observations) deleteClass() {
 }
 
 // recordStart notes why a process does not start.
-func (s *observations) recordStart(settings ...func(*config.AWS)) {
+func (s *observations) recordStart(changes ...func(*settings.AWS)) {
 	s.Helper()
-	if _, err := s.startWith(settings...); err != nil {
+	if _, err := s.startWith(changes...); err != nil {
 		s.recordObservation("the controller ends: %v", err)
 		return
 	}
@@ -305,7 +305,7 @@ func withoutAction() map[string]miss {
 			s.classes.Resolve = s.newDiscoverer() // of a process that knows nothing yet
 			s.reconcileClass()
 		}},
-		"arc-zonal-shift:GetManagedResource": {then: func(s *observations) { s.recordStart(func(a *config.AWS) { a.ZonalShift = true }) }},
+		"arc-zonal-shift:GetManagedResource": {then: func(s *observations) { s.recordStart(func(a *settings.AWS) { a.ZonalShift = true }) }},
 	}
 	for _, action := range []string{
 		"ec2:RunInstances", "ec2:CreateLaunchTemplate", "ec2:CreateTags", "iam:CreateInstanceProfile", "iam:TagInstanceProfile", "iam:AddRoleToInstanceProfile",

@@ -27,8 +27,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/aws/discover"
 	"github.com/dovetail-sh/dovetail/internal/aws/eks"
 	"github.com/dovetail-sh/dovetail/internal/aws/launch"
+	"github.com/dovetail-sh/dovetail/internal/aws/settings"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
-	"github.com/dovetail-sh/dovetail/internal/config"
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu"
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
 )
@@ -67,7 +67,7 @@ func (s *launchEnv) restartLauncher() {
 // restartWith is restart with other settings.
 func (s *launchEnv) restartWith(changes ...func(*eks.Options)) {
 	s.Helper()
-	o := eks.Options{Settings: config.AWS{ClusterName: cluster, EKSControlPlane: true, ClusterCABundle: caBundle}, EKS: awseks.NewFromConfig(s.sdk)}
+	o := eks.Options{Settings: settings.AWS{ClusterName: cluster, EKSControlPlane: true, ClusterCABundle: caBundle}, EKS: awseks.NewFromConfig(s.sdk)}
 	for _, change := range changes {
 		change(&o)
 	}

@@ -44,6 +44,8 @@ const (
 
 	// LabelEBSZone is the zone label of the EBS CSI driver, read as the standard one.
 	LabelEBSZone = "topology.ebs.csi.aws.com/zone"
+
+	labelEKSCapacityType = "eks.amazonaws.com/capacityType" // of managed node groups
 )
 
 // Annotations on EC2NodeClasses and NodeClaims.
@@ -90,6 +92,9 @@ func Vocabulary() reqs.Vocabulary {
 			corev1.LabelArchStable: {"amd64", "arm64"},
 			corev1.LabelOSStable:   {"linux", "windows"},
 		},
+		PublicDomains: []string{Group, "k8s.aws", "amazonaws.com", "aws.com", "eksctl.io"},
+		PublicKeys:    map[string]bool{labelEKSCapacityType: true, LabelZoneID: true, LabelEBSZone: true},
+		NameKeys:      map[string]bool{LabelNodeClass: true, LabelCapacityReservationID: true, LabelPlacementGroupID: true},
 		// Storage classes of EKS Auto Mode, whose driver runs on its own nodes alone.
 		UnsupportedDrivers:  map[string]bool{"ebs.csi.eks.amazonaws.com": true},
 		UnsupportedTopology: map[string]bool{"eks.amazonaws.com/compute-type": true},

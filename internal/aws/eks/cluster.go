@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
-	"github.com/dovetail-sh/dovetail/internal/config"
+	"github.com/dovetail-sh/dovetail/internal/aws/settings"
 )
 
 // describer queries EKS; *eks.Client satisfies it.
@@ -32,7 +32,7 @@ type versioner interface {
 
 // Options are what a Cluster needs.
 type Options struct {
-	Settings config.AWS
+	Settings settings.AWS
 	Strict   bool // strict compatibility, for Facts
 	EKS      describer
 	Server   versioner

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
-	"github.com/dovetail-sh/dovetail/internal/config"
+	"github.com/dovetail-sh/dovetail/internal/aws/settings"
 )
 
 type fakeEKS struct {
@@ -57,7 +57,7 @@ func described() *ekstypes.Cluster {
 
 func options() Options {
 	return Options{
-		Settings: config.AWS{ClusterName: "demo"}, EKS: &fakeEKS{cluster: described()}, Server: &fakeServer{major: "1", minor: "34+"}, CA: []byte("pem"),
+		Settings: settings.AWS{ClusterName: "demo"}, EKS: &fakeEKS{cluster: described()}, Server: &fakeServer{major: "1", minor: "34+"}, CA: []byte("pem"),
 		DNSAddress: func(context.Context) (string, error) { return "10.100.0.10", nil },
 	}
 }

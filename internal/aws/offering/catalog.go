@@ -14,9 +14,9 @@ import (
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	"github.com/dovetail-sh/dovetail/internal/aws/discover"
+	"github.com/dovetail-sh/dovetail/internal/aws/settings"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
-	"github.com/dovetail-sh/dovetail/internal/config"
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
@@ -41,9 +41,9 @@ type Options struct {
 	Reservations *Reservations
 	Risks        *Risks // nil: none
 	Region       string
-	Settings     config.AWS // memory overhead, reserved interfaces, gate NodeClassCEL
-	Reserved     bool       // gate ReservedCapacity
-	Devices      bool       // types say which devices DRA drivers will publish for them (DR-07)
+	Settings     settings.AWS // memory overhead, reserved interfaces, gate NodeClassCEL
+	Reserved     bool         // gate ReservedCapacity
+	Devices      bool         // types say which devices DRA drivers will publish for them (DR-07)
 	Now          func() time.Time
 
 	// Shifted reports whether a zone, by id, is shifted away from.

@@ -16,8 +16,8 @@ import (
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	"github.com/dovetail-sh/dovetail/internal/aws/discover"
+	"github.com/dovetail-sh/dovetail/internal/aws/settings"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
-	"github.com/dovetail-sh/dovetail/internal/config"
 )
 
 // One type per line: name, vCPUs, MiB, architecture, interfaces, addresses per interface, documented pod
@@ -160,7 +160,7 @@ func newFixture(tb testing.TB, change func(*Options), infos ...ec2types.Instance
 	l.unavailable, l.reservations = NewUnavailable(now), NewReservations(now)
 	o := Options{
 		EC2: l.ec2, Prices: l.prices, Unavailable: l.unavailable, Reservations: l.reservations, Region: "us-east-1",
-		Settings: config.AWS{VMMemoryOverheadPercent: 0.075}, Reserved: true, Now: now,
+		Settings: settings.AWS{VMMemoryOverheadPercent: 0.075}, Reserved: true, Now: now,
 		Shifted:       func(id string) bool { return l.shifted[id] },
 		Group:         func(*awsv1.EC2NodeClass) (discover.PlacementGroup, bool) { return l.group, l.group.ID != "" },
 		OverlayPrices: func() (map[string]float64, uint64) { return l.overlay, l.overlays },

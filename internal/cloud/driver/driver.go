@@ -31,6 +31,8 @@ import (
 // Driver is a cloud before it is connected. All fields are set.
 type Driver struct {
 	Name             string          // in metrics
+	Title            string          // as people call it
+	Settings         config.Section  // what it adds to the settings of the controller; its functions find them in Config.Cloud
 	Words            reqs.Vocabulary // of the labels of its nodes, with those of the core
 	Labels           metric.Labels   // what its nodes and node classes add to metrics
 	ReservationLabel string          // of nodes: the capacity reservation that their instance runs in
@@ -42,6 +44,10 @@ type Driver struct {
 	Connect func(context.Context, Options) (Cloud, error)
 	// Cleaner connects a program that launches nothing. It makes no API call yet.
 	Cleaner func(ctx context.Context, cfg config.Config, version string, metrics *metric.Set) (Cleaner, error)
+	// OpenMarket reads what can be launched in a region and what it costs, with the credentials of the user. An empty region
+	// is that of the user's configuration.
+	OpenMarket func(ctx context.Context, cfg config.Config, region, version string) (Market, error)
+	Access     string // how a user whose credentials do not open the market gets it to open
 }
 
 // Class is a kind of node classes.
@@ -58,6 +64,18 @@ type Class struct {
 
 // Cleaner deletes what was made in the cloud for a node class that no claim uses.
 type Cleaner func(ctx context.Context, class client.Object) error
+
+// Market is what can be launched and what it costs, for programs that launch nothing: it only reads.
+type Market interface {
+	// Lanes names the resources that instance types can have. It never changes.
+	Lanes() resources.Table
+	// Types returns the instance types of a NodePool with a class, both as stored.
+	Types(class client.Object, pool *karpv1.NodePool) ([]catalog.InstanceType, error)
+	// Price is what an instance costs an hour.
+	Price(instanceType, zone, capacityType string) (usd float64, known bool)
+	// Stale is why prices could not be read, and which are taken instead. Nil: they are current.
+	Stale() (why error, instead string)
+}
 
 // Cloud is a cloud that is connected.
 type Cloud interface {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	"github.com/dovetail-sh/dovetail/internal/scenario"
 	"github.com/dovetail-sh/dovetail/internal/scenario/families"
 )
@@ -26,7 +27,7 @@ func text(tb testing.TB, name string, seed uint64) []byte {
 
 func load(tb testing.TB, name string) *scenario.Scenario {
 	tb.Helper()
-	s, err := scenario.Load(text(tb, name, 1))
+	s, err := scenario.Load(text(tb, name, 1), awsv1.Vocabulary())
 	if err != nil {
 		tb.Fatal(err)
 	}

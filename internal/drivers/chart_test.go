@@ -1,4 +1,4 @@
-package config_test
+package drivers_test
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/dovetail-sh/dovetail/internal/config"
+	"github.com/dovetail-sh/dovetail/internal/drivers"
 )
 
 // charted is the environment that the chart gives the controller, from what helm makes of it; variables whose value only a node
@@ -52,9 +53,9 @@ func TestS_115_ChartKnowsEverySetting(t *testing.T) {
 		t.Fatal(err)
 	}
 	known := map[string]bool{"KUBERNETES_MIN_VERSION": true} // unused, and set by Karpenter's chart too
-	for _, s := range config.Settings() {
-		known[s.Env] = true
-		given, set := env[s.Env]
+	for _, s := range config.Settings(drivers.Driver().Settings) {
+		known[s.Env()] = true
+		given, set := env[s.Env()]
 		if s.Helm == "controller.env" || strings.HasPrefix(s.Helm, "controller.resources.") {
 			continue
 		}
@@ -65,7 +66,7 @@ func TestS_115_ChartKnowsEverySetting(t *testing.T) {
 		case set && !sameDefault(s, given):
 			t.Errorf("--%s: the chart gives %q, want %q", s.Flag, given, s.Default)
 		case !set && s.Default != "":
-			t.Errorf("--%s: the chart does not set %s", s.Flag, s.Env)
+			t.Errorf("--%s: the chart does not set %s", s.Flag, s.Env())
 		}
 	}
 	for name := range env {

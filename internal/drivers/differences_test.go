@@ -1,4 +1,4 @@
-package config_test
+package drivers_test
 
 import (
 	"os"
@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/dovetail-sh/dovetail/internal/config"
+	"github.com/dovetail-sh/dovetail/internal/drivers"
 )
 
 // Trust A02: the page of differences names settings that exist, and every one that Karpenter does not have.
@@ -18,7 +19,7 @@ func TestTrust_A02_DifferencesNameTheirSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	known := map[string]bool{}
-	for _, s := range config.Settings() {
+	for _, s := range config.Settings(drivers.Driver().Settings) {
 		known["--"+s.Flag] = true
 	}
 	for _, flag := range regexp.MustCompile("--[a-z][a-z-]+").FindAllString(string(page), -1) {
@@ -54,7 +55,7 @@ func karpenters() []string {
 func TestTrust_A02_DefaultsOfADropIn(t *testing.T) {
 	t.Parallel()
 	want := map[string]string{"consolidation-min-node-age": "0s", "consolidation-min-saving": "0.1", "consolidation-pod-cost": "0.01"}
-	for _, s := range config.Settings() {
+	for _, s := range config.Settings(drivers.Driver().Settings) {
 		if d, ok := want[s.Flag]; ok && s.Default != d {
 			t.Errorf("--%s is %s unless set, want %s", s.Flag, s.Default, d)
 		}
