@@ -24,6 +24,10 @@ const (
 	responseWide  responseFormat = "wide"
 	responseJSON  responseFormat = "json"
 	responseYAML  responseFormat = "yaml"
+
+	// Of lists alone, a line for each entry.
+	responseLines responseFormat = "jsonl"
+	responseCSV   responseFormat = "csv"
 )
 
 func responseFormats() []string {

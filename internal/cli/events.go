@@ -48,7 +48,14 @@ func (h *eventHistory) History(ctx context.Context, query inspect.HistoryQuery) 
 	case err != nil:
 		return inspect.History{}, fmt.Errorf("list events: %w", err)
 	}
-	out := inspect.History{Events: eventsOf(list.Items, &query), Notes: []string{eventsLastFor}}
+	events, over := eventsOf(list.Items, &query)
+	out := inspect.History{Events: events, Notes: []string{eventsLastFor}}
+	if over > 0 {
+		out.Notes = append(out.Notes, fmt.Sprintf("only the latest %d events are shown", len(events)))
+	}
+	if slices.ContainsFunc(query.Kinds, func(kind string) bool { return slices.Contains(entryKinds(), kind) }) {
+		out.Notes = append(out.Notes, "events have no such kinds as "+strings.Join(query.Kinds, ", ")+", but reasons: leave --kind out to see them")
+	}
 	if list.Continue != "" {
 		out.Notes = append(out.Notes, fmt.Sprintf("only %d events were read", len(list.Items)))
 	}
@@ -70,11 +77,12 @@ func objectKind(k inspect.Kind) string {
 	return string(k)
 }
 
-// eventsOf are the events that a query selects, oldest first. Events that say the same of an object are one.
-func eventsOf(list []corev1.Event, q *inspect.HistoryQuery) []inspect.Event {
+// eventsOf are the events that a query selects, oldest first, and how many are over its limit. Events that say the same of an
+// object are one.
+func eventsOf(list []corev1.Event, q *inspect.HistoryQuery) (out []inspect.Event, over int) {
 	type same struct{ object, reason, text string }
 	latest, times := map[same]int{}, map[same]int32{}
-	out := []inspect.Event{}
+	out = []inspect.Event{}
 	for i := range list {
 		e := &list[i]
 		at := eventTime(e)
@@ -102,10 +110,10 @@ func eventsOf(list []corev1.Event, q *inspect.HistoryQuery) []inspect.Event {
 	slices.SortStableFunc(out, func(a, b inspect.Event) int {
 		return cmp.Or(a.At.Compare(b.At), cmp.Compare(strings.Join(a.Objects, " "), strings.Join(b.Objects, " ")), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Text, b.Text))
 	})
-	if over := len(out) - cmp.Or(q.Limit, usualEvents); over > 0 {
-		out = out[over:]
+	if limit := cmp.Or(q.Limit, usualEvents); limit != inspect.AllEvents {
+		over = max(0, len(out)-limit)
 	}
-	return out
+	return out[over:], over
 }
 
 // eventTime is when an event happened last.

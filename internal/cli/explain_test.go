@@ -70,7 +70,7 @@ func TestEX_11_WrongCalls(t *testing.T) {
 		"too many words":                  {args: []string{"pod", "a", "b"}, wantCode: 2, want: "name one object"},
 		"a node with a namespace":         {args: []string{"node/default/node-0000"}, wantCode: 2, want: "name one object"},
 		"a kind that was mistyped":        {args: []string{"nodpool", "default"}, wantCode: 2, want: `did you mean "nodepool"; want pod, node, nodeclaim or nodepool`},
-		"a kind of others":                {args: []string{"deployment/web"}, wantCode: 2, want: `"deployment" is not a kind that can be explained; want pod`},
+		"a kind of others":                {args: []string{"deployment/web"}, wantCode: 2, want: `"deployment" is not a kind that can be asked about; want pod`},
 		"a format that was mistyped":      {args: []string{"pod/fits", "-o", "yml"}, wantCode: 2, want: `did you mean "yaml"?`},
 		"a name that was mistyped":        {args: []string{"pod/fit"}, wantCode: 1, want: "dovetail: pod/default/fit was not found; did you mean pod/default/fits?"},
 		"a pod of another namespace":      {args: []string{"pod/fits", "-n", "other"}, wantCode: 1, want: "did you mean pod/default/fits?"},

@@ -39,6 +39,17 @@ func (f *sourceFlags) bind(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.timeout, "timeout", questionTimeout, "how long one question may take")
 }
 
+// refuseScenario hides --scenario from a command whose questions no file can answer. See refuseFile.
+func refuseScenario(flags *pflag.FlagSet) { _ = flags.MarkHidden("scenario") } // fails only for a flag that does not exist
+
+// refuseFile says of a command that only a live cluster can answer.
+func (f *sourceFlags) refuseFile(what string) error {
+	if f.scenario == "" {
+		return nil
+	}
+	return usagef("a snapshot does not say %s: leave --scenario out, and ask the live cluster", what)
+}
+
 // validate refuses combinations that mean nothing.
 func (f *sourceFlags) validate() error {
 	live := map[string]string{"--kubeconfig": f.kubeconfig, "--context": f.context, "--controller-namespace": f.namespace, "--controller-address": f.address, "--as-service-account": f.account}

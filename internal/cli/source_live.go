@@ -66,6 +66,12 @@ func (l *liveSource) History(ctx context.Context, query inspect.HistoryQuery) (i
 		func(h *inspect.History, notes []string) { h.Notes = append(notes, h.Notes...) })
 }
 
+// Savings implements inspect.Service.
+func (l *liveSource) Savings(ctx context.Context, query inspect.SavingsQuery) (inspect.Savings, error) {
+	return askLive(ctx, l, func(s inspect.Service, ctx context.Context) (inspect.Savings, error) { return s.Savings(ctx, query) },
+		func(*inspect.Savings, []string) {})
+}
+
 // askLive asks the leader, then the objects. note adds to a response of the objects why it is not the leader's.
 func askLive[T any](ctx context.Context, l *liveSource, ask func(inspect.Service, context.Context) (T, error), note func(*T, []string)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
@@ -215,4 +221,11 @@ func (o *objectSource) Plan(ctx context.Context, change inspect.WhatIf) (inspect
 // History implements inspect.Service. It needs no other objects than events.
 func (o *objectSource) History(ctx context.Context, query inspect.HistoryQuery) (inspect.History, error) {
 	return (&eventHistory{kube: o.kube}).History(ctx, query)
+}
+
+// Savings implements inspect.Service. Objects do not say what there was before.
+func (o *objectSource) Savings(context.Context, inspect.SavingsQuery) (inspect.Savings, error) {
+	return inspect.Savings{}, inspect.UnrecordedError{
+		Why: "objects and events do not say what the nodes cost before: only the leader of Dovetail records it", Fix: "dovetail plan --live shows what Dovetail would save from now on",
+	}
 }

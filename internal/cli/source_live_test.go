@@ -182,12 +182,17 @@ func TestEX_38_EventsAreHistory(t *testing.T) {
 		query inspect.HistoryQuery
 		want  []string
 	}{
-		"all":    {inspect.HistoryQuery{}, []string{"12:00 node/a Drained ", "12:01 pod/default/web Nominated on a", "12:07 node/b Unconsolidatable too dear", "12:09 node/a Unconsolidatable too dear (5 times)"}},
-		"a kind": {inspect.HistoryQuery{Kinds: []string{"Drained"}}, []string{"12:00 node/a Drained "}},
-		"a time": {inspect.HistoryQuery{Since: noon.Add(time.Minute), Until: noon.Add(8 * time.Minute)}, []string{"12:01 pod/default/web Nominated on a", "12:05 node/a Unconsolidatable too dear (3 times)", "12:07 node/b Unconsolidatable too dear"}},
-		"some":   {inspect.HistoryQuery{Limit: 1}, []string{"12:09 node/a Unconsolidatable too dear (5 times)"}},
+		"all":      {inspect.HistoryQuery{}, []string{"12:00 node/a Drained ", "12:01 pod/default/web Nominated on a", "12:07 node/b Unconsolidatable too dear", "12:09 node/a Unconsolidatable too dear (5 times)"}},
+		"a kind":   {inspect.HistoryQuery{Kinds: []string{"Drained"}}, []string{"12:00 node/a Drained "}},
+		"a time":   {inspect.HistoryQuery{Since: noon.Add(time.Minute), Until: noon.Add(8 * time.Minute)}, []string{"12:01 pod/default/web Nominated on a", "12:05 node/a Unconsolidatable too dear (3 times)", "12:07 node/b Unconsolidatable too dear"}},
+		"no limit": {inspect.HistoryQuery{Kinds: []string{"Drained"}, Limit: inspect.AllEvents}, []string{"12:00 node/a Drained "}},
+		"some":     {inspect.HistoryQuery{Limit: 1}, []string{"12:09 node/a Unconsolidatable too dear (5 times)"}},
 	} {
-		if diff := cmp.Diff(tc.want, show(eventsOf(slices.Clone(all), &tc.query))); diff != "" {
+		events, over := eventsOf(slices.Clone(all), &tc.query)
+		if left := len(all) - 1 - len(events); tc.query.Limit == 1 && over != left { // two of them are one
+			t.Errorf("%s: %d events are said to be left out, want %d", name, over, left)
+		}
+		if diff := cmp.Diff(tc.want, show(events)); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}

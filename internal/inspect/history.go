@@ -23,13 +23,16 @@ type Event struct {
 	Detail  json.RawMessage `json:"detail,omitempty"`  // the decision with its reasons, as it was recorded
 }
 
+// AllEvents as a limit requests all events that match.
+const AllEvents = -1
+
 // HistoryQuery selects what is returned. The zero HistoryQuery requests the latest events.
 type HistoryQuery struct {
 	Object Subject   `json:"object,omitzero"` // zero: all
 	Since  time.Time `json:"since,omitzero"`
 	Until  time.Time `json:"until,omitzero"`
 	Kinds  []string  `json:"kinds,omitempty"` // none: all
-	Limit  int       `json:"limit,omitempty"` // of events; 0: 100
+	Limit  int       `json:"limit,omitempty"` // of events; 0: 100; AllEvents: no limit
 }
 
 // History is what happened, and what the cluster cost meanwhile.

@@ -16,7 +16,17 @@ type Service interface {
 	Explain(ctx context.Context, about Subject) (Explanation, error)
 	Plan(ctx context.Context, change WhatIf) (Changes, error)
 	History(ctx context.Context, query HistoryQuery) (History, error)
+	Savings(ctx context.Context, query SavingsQuery) (Savings, error) // may fail with an UnrecordedError
 }
+
+// UnrecordedError says that what is requested is not recorded where it was requested.
+type UnrecordedError struct {
+	Why string
+	Fix string // what to do about it
+}
+
+// Error is both.
+func (e UnrecordedError) Error() string { return e.Why + "; " + e.Fix }
 
 // Lister is a Service that can name what it explains, for completion.
 type Lister interface {
@@ -153,6 +163,15 @@ func (l Local) Plan(ctx context.Context, change WhatIf) (Changes, error) {
 		return Changes{}, ctx.Err()
 	}
 	return out, nil
+}
+
+// Savings implements Service.
+func (l Local) Savings(ctx context.Context, query SavingsQuery) (Savings, error) {
+	books, keeps := l.Past.(Accountant)
+	if !keeps {
+		return Savings{}, UnrecordedError{Why: "what the nodes cost before is not known here", Fix: "ask a live cluster whose nodes Dovetail manages"}
+	}
+	return books.Savings(ctx, query)
 }
 
 // History implements Service.

@@ -116,3 +116,8 @@ func (f *File) notes() []string {
 func (s *Service) History(ctx context.Context, query inspect.HistoryQuery) (inspect.History, error) {
 	return inspect.Local{Past: s.Past}.History(ctx, query)
 }
+
+// Savings implements inspect.Service.
+func (s *Service) Savings(ctx context.Context, query inspect.SavingsQuery) (inspect.Savings, error) {
+	return inspect.Local{Past: s.Past}.Savings(ctx, query)
+}

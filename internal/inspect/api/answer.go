@@ -29,6 +29,7 @@ func Handler(s inspect.Service) http.Handler {
 		},
 		"GET " + pathExplain: func(w http.ResponseWriter, req *http.Request) error { return answerExplain(w, req, s.Explain) },
 		"GET " + pathHistory: func(w http.ResponseWriter, req *http.Request) error { return answerHistory(w, req, s.History) },
+		"GET " + pathSavings: func(w http.ResponseWriter, req *http.Request) error { return answerSavings(w, req, s.Savings) },
 		"POST " + pathPlan:   func(w http.ResponseWriter, req *http.Request) error { return answerPlan(w, req, s.Plan) },
 	} {
 		routes.HandleFunc(path, func(w http.ResponseWriter, req *http.Request) {
@@ -70,6 +71,17 @@ func answerHistory(w http.ResponseWriter, req *http.Request, ask func(context.Co
 	defer cancel()
 	h, err := ask(ctx, query)
 	return respond(w, h, err)
+}
+
+func answerSavings(w http.ResponseWriter, req *http.Request, ask func(context.Context, inspect.SavingsQuery) (inspect.Savings, error)) error {
+	query, err := parseSavings(req.URL.RawQuery)
+	if err != nil {
+		return problem{http.StatusBadRequest, err.Error()}
+	}
+	ctx, cancel := context.WithTimeout(req.Context(), fleetWithin)
+	defer cancel()
+	s, err := ask(ctx, query)
+	return respond(w, s, err)
 }
 
 func answerPlan(w http.ResponseWriter, req *http.Request, ask func(context.Context, inspect.WhatIf) (inspect.Changes, error)) error {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -80,9 +81,58 @@ func (c *Client) Explain(ctx context.Context, about inspect.Subject) (e inspect.
 }
 
 // History implements inspect.Service.
-func (c *Client) History(ctx context.Context, query inspect.HistoryQuery) (h inspect.History, err error) {
+func (c *Client) History(ctx context.Context, query inspect.HistoryQuery) (inspect.History, error) {
+	if query.Limit == inspect.AllEvents {
+		return c.wholeHistory(ctx, query)
+	}
+	return c.historyPart(ctx, query)
+}
+
+func (c *Client) historyPart(ctx context.Context, query inspect.HistoryQuery) (h inspect.History, err error) {
 	err = c.ask(ctx, http.MethodGet, pathHistory+"?"+historyValues(&query).Encode(), nil, &h)
 	return h, err
+}
+
+// wholeHistory requests one part after the other, the latest first: a response is bounded.
+func (c *Client) wholeHistory(ctx context.Context, query inspect.HistoryQuery) (inspect.History, error) {
+	query.Limit = mostEvents
+	whole, err := c.historyPart(ctx, query)
+	for full := len(whole.Events) == mostEvents; full && err == nil; {
+		oldest := whole.Events[0].At
+		query.Until = oldest.Add(time.Nanosecond) // others may have happened at the same time
+		var part inspect.History
+		part, err = c.historyPart(ctx, query)
+		full = len(part.Events) == mostEvents
+		part.Events = unknown(part.Events, whole.Events)
+		if full && len(part.Events) == 0 {
+			return whole, fmt.Errorf("more than %d events happened at %s, and %s sends no more at once; ask for those before with --until", mostEvents, oldest.Format(time.RFC3339Nano), c.who)
+		}
+		whole.Events, whole.Notes = append(part.Events, whole.Events...), part.Notes
+	}
+	return whole, err
+}
+
+// unknown returns the events of a part that are not among those known, which begin when it ends.
+func unknown(part, known []inspect.Event) []inspect.Event {
+	seen := map[string]bool{}
+	for i := range known {
+		if !known[i].At.Equal(known[0].At) {
+			break
+		}
+		seen[eventKey(&known[i])] = true
+	}
+	return slices.DeleteFunc(part, func(e inspect.Event) bool { return seen[eventKey(&e)] })
+}
+
+// eventKey is the same for the same event.
+func eventKey(e *inspect.Event) string {
+	return e.At.Format(time.RFC3339Nano) + " " + e.Kind + " " + e.ID + " " + e.Text
+}
+
+// Savings implements inspect.Service.
+func (c *Client) Savings(ctx context.Context, query inspect.SavingsQuery) (s inspect.Savings, err error) {
+	err = c.ask(ctx, http.MethodGet, pathSavings+"?"+savingsValues(&query).Encode(), nil, &s)
+	return s, err
 }
 
 // Plan implements inspect.Service.
@@ -193,6 +243,8 @@ func (c *Client) failure(resp *http.Response, said string) error {
 		return UnavailableError{Who: c.who, Why: "does not let you ask: " + said, Fix: grantText}
 	case http.StatusServiceUnavailable:
 		return UnavailableError{Who: c.who, Why: "cannot answer now: " + said, Fix: "ask again in a few seconds"}
+	case http.StatusNotImplemented:
+		return fmt.Errorf("%s: %s", c.who, said)
 	case http.StatusTooManyRequests:
 		return fmt.Errorf("%s is busy: %s", c.who, said)
 	}

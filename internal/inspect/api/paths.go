@@ -19,6 +19,7 @@ const (
 	pathFleet    = Prefix + "fleet"
 	pathExplain  = Prefix + "explain"
 	pathHistory  = Prefix + "history"
+	pathSavings  = Prefix + "savings"
 	pathPlan     = Prefix + "plan"
 	pathSnapshot = Prefix + "snapshot"
 )
@@ -52,17 +53,28 @@ func subjectValues(s inspect.Subject) url.Values {
 // historyValues writes a query as parameters.
 func historyValues(q *inspect.HistoryQuery) url.Values {
 	v := subjectValues(q.Object)
-	if !q.Since.IsZero() {
-		set(v, paramSince, q.Since.Format(time.RFC3339Nano))
-	}
-	if !q.Until.IsZero() {
-		set(v, paramUntil, q.Until.Format(time.RFC3339Nano))
-	}
+	setPeriod(v, q.Since, q.Until)
 	set(v, paramEvent, strings.Join(q.Kinds, ","))
 	if q.Limit > 0 {
 		set(v, paramLimit, strconv.Itoa(q.Limit))
 	}
 	return v
+}
+
+// savingsValues writes a query as parameters.
+func savingsValues(q *inspect.SavingsQuery) url.Values {
+	v := url.Values{}
+	setPeriod(v, q.Since, q.Until)
+	return v
+}
+
+func setPeriod(v url.Values, since, until time.Time) {
+	if !since.IsZero() {
+		set(v, paramSince, since.Format(time.RFC3339Nano))
+	}
+	if !until.IsZero() {
+		set(v, paramUntil, until.Format(time.RFC3339Nano))
+	}
 }
 
 func set(v url.Values, name, text string) {
@@ -134,6 +146,19 @@ func parseHistory(raw string) (inspect.HistoryQuery, error) {
 		}
 	}
 	return q, nil
+}
+
+// parseSavings reads a query.
+func parseSavings(raw string) (q inspect.SavingsQuery, err error) {
+	params, err := readParams(raw, paramSince, paramUntil)
+	if err != nil {
+		return q, err
+	}
+	if q.Since, err = readTime(params, paramSince); err != nil {
+		return q, err
+	}
+	q.Until, err = readTime(params, paramUntil)
+	return q, err
 }
 
 // readTime reads a time. None is the zero time.

@@ -31,7 +31,7 @@ type Source struct {
 	Ready    func(ctx context.Context) error                   // why this replica cannot answer; may be a StandbyError
 	Inspect  func(ctx context.Context) *inspect.Cluster        // as the next pass would see it
 	Snapshot func(ctx context.Context) (*snapshot.File, error) // the same as a file, which can be changed
-	Past     inspect.Historian                                 // what was decided before; nil: not known
+	Past     inspect.Historian                                 // what was decided before; also an inspect.Accountant if it knows what that cost; nil: not known
 }
 
 // StandbyError says that a replica does not lead.
@@ -71,7 +71,8 @@ func NewServer(source Source, words reqs.Vocabulary, now func() time.Time) *Serv
 	s.files = newCached(viewFor, now, source.Snapshot)
 	// any order: each has its own path
 	for path, serve := range map[string]func(http.ResponseWriter, *http.Request) error{
-		"GET " + pathFleet: s.fleet, "GET " + pathExplain: s.explain, "GET " + pathHistory: s.history, "POST " + pathPlan: s.plan, "GET " + pathSnapshot: s.snapshot,
+		"GET " + pathFleet: s.fleet, "GET " + pathExplain: s.explain, "GET " + pathHistory: s.history, "GET " + pathSavings: s.savings,
+		"POST " + pathPlan: s.plan, "GET " + pathSnapshot: s.snapshot,
 	} {
 		s.routes.HandleFunc(path, func(w http.ResponseWriter, req *http.Request) {
 			if err := serve(w, req); err != nil {
@@ -128,6 +129,10 @@ func (s *Server) explain(w http.ResponseWriter, req *http.Request) error {
 
 func (s *Server) history(w http.ResponseWriter, req *http.Request) error {
 	return answerHistory(w, req, inspect.Local{Past: s.source.Past}.History)
+}
+
+func (s *Server) savings(w http.ResponseWriter, req *http.Request) error {
+	return answerSavings(w, req, inspect.Local{Past: s.source.Past}.Savings)
 }
 
 // local answers about the view of now.
@@ -209,6 +214,8 @@ func refuse(w http.ResponseWriter, err error) {
 	status := http.StatusInternalServerError
 	if p, ok := errors.AsType[problem](err); ok {
 		status = p.status
+	} else if _, unrecorded := errors.AsType[inspect.UnrecordedError](err); unrecorded {
+		status = http.StatusNotImplemented
 	} else if errors.Is(err, context.DeadlineExceeded) {
 		status = http.StatusServiceUnavailable
 	}

@@ -108,6 +108,9 @@ func TestEX_32_ServerRefuses(t *testing.T) {
 		"a limit that is none":     {"GET", "history?limit=many", "", 400, "1 to 1000"},
 		"a limit that is too high": {"GET", "history?limit=1001", "", 400, "1 to 1000"},
 		"a time that is none":      {"GET", "history?since=yesterday", "", 400, "2026-11-01T12:00:00Z"},
+		"savings of an object":     {"GET", "savings?kind=node&name=x", "", 400, `"kind" is unknown; use since, until`},
+		"savings since no time":    {"GET", "savings?since=7d", "", 400, "2026-11-01T12:00:00Z"},
+		"savings that none keeps":  {"GET", "savings", "", 501, "ask a live cluster"},
 		"half an object":           {"GET", "history?name=x", "", 400, "use pod"},
 		"a body that is no JSON":   {"POST", "plan", "zone=a", 400, "not a what-if"},
 		"a misspelt what-if":       {"POST", "plan", `{"withot":["zone=a"]}`, 400, "withot"},
@@ -252,7 +255,7 @@ func TestEX_34_StandbysNameTheLeader(t *testing.T) {
 			c := newController(snapshottest.Options{Nodes: 1})
 			c.err = tc.err
 			s := c.server(t)
-			for _, question := range []string{"GET fleet", "GET explain?kind=node&name=x", "GET history", "POST plan", "GET snapshot"} {
+			for _, question := range []string{"GET fleet", "GET explain?kind=node&name=x", "GET history", "GET savings", "POST plan", "GET snapshot"} {
 				method, path, _ := strings.Cut(question, " ")
 				w := send(s, method, api.Prefix+path, "")
 				if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), tc.says) || w.Header().Get("Dovetail-Leader") != tc.leader || w.Header().Get("Retry-After") == "" {
@@ -280,8 +283,9 @@ func (r reviews) Review(_ context.Context, token, path string) (journal.Verdict,
 func TestEX_39_WhoMayAsk(t *testing.T) {
 	t.Parallel()
 	c := newController(snapshottest.Options{Nodes: 1})
+	c.past = books{}
 	guard := journal.NewGuard(c.server(t), reviews{"reader": journal.Allowed, "other": journal.Forbidden}, c.clock)
-	for _, question := range []string{"GET fleet", "GET explain?kind=node&name=node-0000", "GET history", "POST plan", "GET snapshot"} {
+	for _, question := range []string{"GET fleet", "GET explain?kind=node&name=node-0000", "GET history", "GET savings", "POST plan", "GET snapshot"} {
 		for token, want := range map[string]int{"reader": http.StatusOK, "other": http.StatusForbidden, "forged": http.StatusUnauthorized, "": http.StatusUnauthorized} {
 			method, path, _ := strings.Cut(question, " ")
 			req := httptest.NewRequest(method, api.Prefix+path, http.NoBody)
