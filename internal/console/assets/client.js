@@ -48,6 +48,7 @@ export const fleet = async () => {
   return { ...f, pools: f.pools ?? [], nodes: f.nodes ?? [], pending: f.pending ?? [] };
 };
 export const past = (query) => request('history?' + new URLSearchParams(query));
+export const savings = (query) => request('savings?' + new URLSearchParams(query));
 export const explain = (subject) => request('explain?' + new URLSearchParams({ ...subject, document: 'true' }));
 export const plan = (whatIf) => request('plan?document=true', { method: 'POST', body: JSON.stringify(whatIf), headers: { 'Content-Type': 'application/json' } }, 4);
 
@@ -96,6 +97,8 @@ function nextStep(status) {
       return 'Grant the owner of the token the right, or paste the token of another one.';
     case 404:
       return 'The object may be gone by now. If the whole page shows nothing, set --serve-decisions=true for the controller: the page shows what it serves.';
+    case 501:
+      return '';
     case 429:
     case 503:
       return 'The page tries again by itself.';

@@ -5,15 +5,18 @@ import * as client from './client.js';
 import { documentOf, fillDrawer, isShown, nameOf, openDrawer, startDrawer } from './document.js';
 import { forgetFleet, showFleet, startFleet } from './fleet.js';
 import { forgetCosts, showCosts, startCosts } from './costs.js';
-import { showPending, showTimeline } from './timeline.js';
+import { forgetSavings, showSavings, startSavings } from './savings.js';
+import { eventsWanted, showPending, showTimeline, startTimeline } from './timeline.js';
 import { showChoices, startWhatIf } from './whatif.js';
 
 const interval = 10_000; // between refreshes
 const longest = 60_000; // between refreshes that fail
 const planInterval = 60_000; // between plans
+const savingsInterval = 60_000; // between reports of what was saved
+const savingsDays = 31; // that are shown
 const old = 30_000; // data is called old from this age on
 
-const state = { fleet: null, history: null, plan: null, planned: 0, planning: false, received: 0, loads: 0, failures: 0, paused: false, timer: 0, busy: null, announced: '' };
+const state = { fleet: null, history: null, plan: null, planned: 0, planning: false, reported: 0, received: 0, loads: 0, failures: 0, paused: false, timer: 0, busy: null, announced: '' };
 
 start();
 
@@ -24,6 +27,8 @@ function start() {
   startDrawer(explain);
   startFleet((node) => explain(node.state === 'Launching' && node.claim ? { kind: 'nodeclaim', name: node.claim } : { kind: 'node', name: node.name }));
   startCosts();
+  startTimeline(refresh);
+  startSavings(explain);
   startWhatIf();
   byID('token-form').addEventListener('submit', (event) => {
     event.preventDefault();
@@ -66,7 +71,7 @@ async function load() {
     return;
   }
   try {
-    const [fleet, history] = await Promise.all([client.fleet(), client.past({ limit: 200 }).catch(missingHistory)]);
+    const [fleet, history] = await Promise.all([client.fleet(), client.past({ limit: eventsWanted() }).catch(missingHistory)]);
     state.received = Date.now();
     state.failures = 0;
     show(byID('failure'), false);
@@ -99,6 +104,19 @@ async function planAhead() {
   } finally {
     state.planning = false;
   }
+}
+
+// report shows what was spent and saved. That changes slowly.
+async function report() {
+  if (Date.now() - state.reported < savingsInterval) return;
+  state.reported = Date.now();
+  let savings;
+  try {
+    savings = await client.savings({ since: new Date(Date.now() - savingsDays * 86_400_000).toISOString() });
+  } catch (error) {
+    savings = { notes: [error.message, error.next ?? ''] };
+  }
+  if (state.fleet) showSavings(savings); // the token may be forgotten by now
 }
 
 function withPlan(fleet) {
@@ -136,6 +154,7 @@ function showAll(fleet, history) {
   showTimeline(history);
   showChoices(fleet);
   planAhead();
+  report();
   const said = `${plural(fleet.totals.nodes, 'node')}, ${plural(fleet.pending.length, 'pending pod')}`;
   if (said !== state.announced) write(byID('announce'), first ? 'Loaded: ' + said : 'Now ' + said);
   state.announced = said;
@@ -226,6 +245,7 @@ function showFreshness() {
 function wipe() {
   forgetFleet();
   forgetCosts();
+  forgetSavings();
   for (const id of ['totals', 'map', 'timeline', 'pending', 'chart', 'chart-readout', 'without-choices', 'whatif-result', 'fleet-notes', 'card']) clear(byID(id));
   write(byID('source'), 'console');
 }
@@ -233,7 +253,7 @@ function wipe() {
 function askForToken(why) {
   wipe();
   clearTimeout(state.timer);
-  Object.assign(state, { fleet: null, plan: null, planned: 0 });
+  Object.assign(state, { fleet: null, plan: null, planned: 0, reported: 0 });
   byID('drawer').close();
   show(byID('failure'), false);
   show(byID('main'), false);

@@ -8,8 +8,23 @@ const kinds = [ // the first that the kind contains says how an event is marked
   ['fail', 'stop'], ['unconsolidatable', 'stop'], ['drain', 'act'], ['outcome', 'done'],
 ];
 
+const most = 1000; // events that a response may have
+let wanted = 200;
+
+// startTimeline lets the reader go back in time; refresh requests what is wanted.
+export function startTimeline(refresh) {
+  byID('timeline-more').addEventListener('click', () => {
+    wanted = Math.min(most, wanted * 2.5);
+    refresh();
+  });
+}
+
+// eventsWanted is how many events are requested.
+export const eventsWanted = () => wanted;
+
 export function showTimeline(history) {
   const events = [...(history.events ?? [])].reverse();
+  show(byID('timeline-more'), events.length >= wanted && wanted < most);
   const seen = new Map(); // events at one time of one kind are told apart by their number
   const items = [];
   let lastDay = '';
@@ -39,8 +54,8 @@ export function showPending(fleet, openSubject) {
   const pods = fleet.pending ?? [];
   write(byID('pending-count'), pods.length ? plural(pods.length, 'pod') : '');
   show(byID('pending-empty'), pods.length === 0);
-  const most = 500;
-  sync(byID('pending'), pods.slice(0, most), (p) => p.pod, (p) => pendingItem(p, openSubject), (item, p) => {
+  const mostPods = 500;
+  sync(byID('pending'), pods.slice(0, mostPods), (p) => p.pod, (p) => pendingItem(p, openSubject), (item, p) => {
     write(item.parts.since, age(Date.parse(fleet.at) - Date.parse(p.since)));
     const why = p.planned ? ['Planned: ' + p.planned] : (p.why ?? []).map((f) => f.text);
     write(item.parts.why, why[0] ?? 'Not planned for yet.');
@@ -49,7 +64,7 @@ export function showPending(fleet, openSubject) {
     write(item.parts.more, why.length > 1 ? `and ${number(why.length - 1)} more` : '');
     set(item, 'data-planned', p.planned ? 'true' : null);
   });
-  if (pods.length > most) write(byID('pending-count'), `${plural(pods.length, 'pod')}, the first ${number(most)} shown`);
+  if (pods.length > mostPods) write(byID('pending-count'), `${plural(pods.length, 'pod')}, the first ${number(mostPods)} shown`);
 }
 
 function pendingItem(p, openSubject) {

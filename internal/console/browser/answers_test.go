@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dovetail-sh/dovetail/internal/inspect"
+	"github.com/dovetail-sh/dovetail/internal/snapshot/snapshottest"
 )
 
 func testExplanation(t visit) {
@@ -67,6 +68,62 @@ func testTimeline(t visit) {
 		}
 	}
 	p.noProblems()
+}
+
+func testOlderDecisions(t visit) {
+	s := newService(fleetOf(6))
+	for i := range 450 {
+		s.past.Events = append(s.past.Events, inspect.Event{At: snapshottest.Now().Add(time.Duration(i) * time.Minute), Kind: "removal", Text: fmt.Sprintf("node %d", i), Source: inspect.SourceLedger})
+	}
+	p := t.open(look{})
+	p.open(serve(t.T, s))
+	shown := func() int { return eval[int](p, "document.querySelectorAll('#timeline button').length") }
+	if n := shown(); n != 200 {
+		t.Errorf("%d decisions are shown, want 200", n)
+	}
+	eval[bool](p, "(document.querySelector('#timeline-more').focus(), true)")
+	p.press(kb.Enter)
+	p.wait("document.querySelectorAll('#timeline button').length === 450")
+	if !eval[bool](p, "document.querySelector('#timeline-more').hidden") {
+		t.Error("all are shown, and older ones are still offered")
+	}
+	p.noProblems()
+}
+
+func testSavings(t visit) {
+	s := newService(fleetOf(6))
+	s.savings = spent()
+	p := t.open(look{})
+	p.open(serve(t.T, s))
+	p.wait("document.querySelector('#savings-rows tr')")
+	rows := func() []string {
+		return eval[[]string](p, "[...document.querySelectorAll('#savings-rows tr')].map((r) => [...r.children].map((c) => c.innerText).join(' | '))")
+	}
+	days := rows()
+	if len(days) != 7 || days[0] != "2026-11-01 | $147.50 | $180.50 | $33.00 (18 %) | 54 | – | 11.5" || days[1] != "2026-10-31 | $302.50 | $357.50 | $55.00 (15 %) | 45 | 16 % | 24.0" {
+		t.Errorf("the days are\n%s", strings.Join(days, "\n"))
+	}
+	if got := p.text("#savings-answer"); got != "$2,075 in 7 days, $198.00 (9 %) less than without consolidation" {
+		t.Errorf("in all: %q", got)
+	}
+	choose := func(key, first string) {
+		t.Helper()
+		p.press(key) // the rows are chosen with the keyboard alone
+		p.wait("document.querySelector('#savings-rows tr').innerText.replaceAll('\t', ' | ').startsWith('" + first + "')")
+	}
+	eval[bool](p, "(document.querySelector('#savings-by').focus(), true)")
+	choose(kb.ArrowDown, "2026-11-01 | batch | $29.50 | $36.10 | $6.60 (18 %) | 10")
+	eval[bool](p, "(document.querySelector('#savings-rows button').click(), true)")
+	p.wait("document.querySelector('#drawer-title').innerText === 'nodepool/batch'")
+	eval[bool](p, "(document.querySelector('#drawer-close').click(), document.querySelector('#savings-by').focus(), true)")
+	choose(kb.ArrowDown, "2026-11-01 | shop | ")
+	if got := rows()[2]; !strings.HasPrefix(got, "2026-11-01 | (idle) | ") {
+		t.Errorf("the third namespace is %q, want what no pod requests", got)
+	}
+	p.noProblems()
+	p = t.open(look{})
+	p.open(serve(t.T, newService(fleetOf(3))))
+	p.wait("document.querySelector('#savings-notes').innerText.includes('Nothing is recorded of what the cluster cost. what the nodes cost before is not known here; ask a live cluster')")
 }
 
 func testPending(t visit) {
@@ -148,8 +205,8 @@ func testChart(t visit) {
 	s.past = past()
 	p := t.open(look{})
 	p.open(serve(t.T, s))
-	if n := eval[int](p, "document.querySelectorAll('#chart .cost-line, #chart .bound-line').length"); n != 2 {
-		t.Errorf("the chart has %d lines, want cost and bound", n)
+	if n := eval[int](p, "document.querySelectorAll('#chart .cost-line, #chart .bound-line, #chart .unconsolidated-line').length"); n != 3 {
+		t.Errorf("the chart has %d lines, want cost, bound, and what it would have cost without consolidation", n)
 	}
 	if n := eval[int](p, "document.querySelectorAll('#chart .eviction').length"); n != 3 {
 		t.Errorf("the chart marks %d evictions, want 3", n)
@@ -163,9 +220,38 @@ func testChart(t visit) {
 		p.press(kb.ArrowLeft)
 	}
 	p.wait("document.querySelector('#chart-readout').innerText.includes('5 evictions')")
+	choose := func(hours string) string {
+		eval[bool](p, "((select) => { select.value = '"+hours+"'; select.dispatchEvent(new Event('input', {bubbles: true})); return true; })(document.querySelector('#costs-span'))")
+		return p.text("#costs-range") + " " + eval[string](p, "[...document.querySelectorAll('#chart .tick')].map((t) => t.textContent).join()")
+	}
+	// LG-28: hours on the axis of a day, days on that of a month.
+	if got := choose("6"); !strings.HasPrefix(got, "Sun 1 Nov 06:00 to Sun 1 Nov 12:00 ") || !strings.Contains(got, ",07:00,") {
+		t.Errorf("of six hours the chart shows %s", got)
+	}
+	s.set(func(s *service) { // of two weeks, nothing is known
+		var before []inspect.Cost
+		for _, c := range s.past.Costs {
+			c.At, c.Saved = c.At.AddDate(0, 0, -16), 0
+			before = append(before, c)
+		}
+		s.past.Costs = append(before, s.past.Costs...)
+	})
+	p.refresh()
+	lines := func(class string) int {
+		return eval[int](p, "document.querySelectorAll('#chart ."+class+"').length")
+	}
+	if got := choose("0"); !strings.HasPrefix(got, "Thu 15 Oct 12:00 to Sun 1 Nov 12:00 ") || !strings.Contains(got, "Oct,") || lines("cost-line") != 2 || lines("bound-line") != 2 {
+		t.Errorf("of everything the chart shows %s, and %d and %d lines, want days, and a line before and after the time that nothing is known of", got, lines("cost-line"), lines("bound-line"))
+	}
+	if got := choose("168"); !strings.HasPrefix(got, "Sat 31 Oct 12:00 to Sun 1 Nov 12:00 ") {
+		t.Errorf("of a week the chart shows %s, want the part that is known", got)
+	}
 	s.set(func(s *service) { s.past = inspect.History{} })
 	p.refresh()
 	p.wait("document.querySelector('#costs-range').innerText.includes('since this page was opened')")
+	if eval[int](p, "document.querySelectorAll('#chart .unconsolidated-line').length") != 0 || !eval[bool](p, "document.querySelector('#key-unconsolidated').hidden") {
+		t.Error("nothing is known of costs without consolidation, and the chart shows them")
+	}
 	p.noProblems()
 }
 
@@ -234,7 +320,7 @@ func testThemes(t visit) {
 	const light, dark = "rgb(244, 246, 248)", "rgb(13, 18, 23)"
 	for scheme, want := range map[string]string{"light": light, "dark": dark} {
 		s := newService(fleetOf(8))
-		s.past, s.fleet = past(), lively
+		s.past, s.fleet, s.savings = past(), lively, spent()
 		p := t.open(look{scheme: scheme, width: 1800, height: 1400})
 		p.open(serve(t.T, s))
 		if got := eval[string](p, background); got != want {
@@ -293,7 +379,7 @@ func testManyNodes(t visit) {
 
 func testPhone(t visit) {
 	s := newService(fleetOf(60))
-	s.past, s.fleet = past(), lively
+	s.past, s.fleet, s.savings = past(), lively, spent()
 	p := t.open(look{width: 390, height: 844})
 	p.open(serve(t.T, s))
 	const beyond = `[...document.querySelectorAll('body *')].filter((e) => e.checkVisibility() && !e.closest('.hidden, .scroll, pre, svg') && e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.id || e.className || e.tagName)`
@@ -307,6 +393,10 @@ func testPhone(t visit) {
 		}
 	}
 	check("the page")
+	p.wait("document.querySelector('#savings-rows tr')")
+	if wider := eval[[]string](p, "[...document.querySelectorAll('.savings .scroll, .savings tr, .savings td')].filter((e) => e.scrollWidth > e.clientWidth).map((e) => e.innerText)"); len(wider) > 0 {
+		t.Errorf("savings are cut off: %q", wider)
+	}
 	eval[bool](p, "([...document.querySelectorAll('#timeline button')].find((b) => b.innerText.includes('2 nodes are removed')).click(), true)")
 	check("the drawer")
 	eval[bool](p, "(document.querySelector('#drawer-close').click(), document.querySelector('#forget').click(), true)")

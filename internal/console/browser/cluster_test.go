@@ -69,7 +69,7 @@ func past() inspect.History {
 		{At: at(40 * time.Minute), Kind: "Unconsolidatable", Text: "can't replace with a cheaper node", Source: "event", Objects: []string{"node/ip-10-0-0-5.ec2.internal"}},
 		{At: at(4 * time.Minute), Kind: "plan", Text: "no node can be planned for pod default/huge-0000: 500 CPU is more than any instance type has", Source: "ledger", Objects: []string{"pod/default/huge-0000"}},
 	}}
-	cost, bound := 14.2, 11.1
+	cost, bound, saved := 14.2, 11.1, 0.0
 	for i := range 97 {
 		switch i {
 		case 20, 33:
@@ -77,15 +77,38 @@ func past() inspect.History {
 		case 40, 61:
 			bound -= 1.2
 		case 45, 66, 72, 88:
-			cost -= 0.9
+			cost, saved = cost-0.9, saved+0.9
 		}
-		c := inspect.Cost{At: at(24*time.Hour - time.Duration(i)*15*time.Minute), Hourly: cost, Bound: bound, Nodes: 60, Pods: 210}
+		c := inspect.Cost{At: at(24*time.Hour - time.Duration(i)*15*time.Minute), Hourly: cost, Bound: bound, Saved: saved, Nodes: 60, Pods: 210}
 		if i == 45 || i == 66 || i == 88 {
 			c.Evictions = 5
 		}
 		h.Costs = append(h.Costs, c)
 	}
 	return h
+}
+
+// spent is a week of savings, the last day of which is not over, and its bound not known.
+func spent() inspect.Savings {
+	var out inspect.Savings
+	for i := range 7 {
+		cost, saved, hours := 340-7.5*float64(i), 11*float64(i), 24.0
+		if i == 6 {
+			cost, saved, hours = cost/2, saved/2, 11.5
+		}
+		row := func(name string, share float64) inspect.SavingsRow {
+			return inspect.SavingsRow{Name: name, Spent: cost * share, Unconsolidated: (cost + saved) * share, Evictions: int(float64(9*i) * share)}
+		}
+		d := inspect.DaySavings{
+			Day: snapshottest.Now().AddDate(0, 0, i-6).Format(time.DateOnly), Hours: hours, Total: row("", 1),
+			NodePools: []inspect.SavingsRow{row("batch", 0.2), row("data", 0.15), row("default", 0.65)}, Namespaces: []inspect.SavingsRow{row("shop", 0.6), row("train", 0.3), row(inspect.RowIdle, 0.1)},
+		}
+		if i < 6 {
+			d.Total.Bound, d.Total.BoundSpent = cost*0.86, cost
+		}
+		out.Days = append(out.Days, d)
+	}
+	return out
 }
 
 // lively is a fleet in which something happens.

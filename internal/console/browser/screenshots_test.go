@@ -39,12 +39,13 @@ func TestScreenshots(t *testing.T) {
 		"decision": {nodes: 60, look: look{scheme: "dark"}, show: "[...document.querySelectorAll('#timeline button')].find((b) => b.innerText.includes('2 nodes are removed')).click()"},
 		"what-if":  {nodes: 30, full: true, show: "document.querySelector('#whatif').requestSubmit()"},
 		"token":    {nodes: 3, show: "document.querySelector('#forget').click()"},
+		"savings":  {nodes: 60, look: look{height: 900, width: 1280}, show: "document.querySelector('.costs').scrollIntoView()"},
 		"card":     {nodes: 60, show: "document.querySelectorAll('#map .tile')[15].focus()"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newService(fleetOf(tc.nodes))
 			s.plan = nil
-			s.past = past()
+			s.past, s.savings = past(), spent()
 			s.fleet = lively
 			p := open(t, tc.look)
 			p.open(serve(t, s))

@@ -28,6 +28,7 @@ type service struct {
 	explain func(inspect.Subject) inspect.Document        // nil: of the snapshot
 	plan    func(inspect.WhatIf) (inspect.Changes, error) // nil: of the snapshot
 	past    inspect.History
+	savings inspect.Savings
 	fail    error // of every request
 }
 
@@ -55,10 +56,21 @@ func (s *service) Fleet(ctx context.Context) (inspect.Fleet, error) {
 	return f, errors.Join(err, s.fail)
 }
 
-func (s *service) History(context.Context, inspect.HistoryQuery) (inspect.History, error) {
+func (s *service) History(_ context.Context, q inspect.HistoryQuery) (inspect.History, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.past, s.fail
+	h := s.past
+	h.Events = h.Events[max(0, len(h.Events)-q.Limit):]
+	return h, s.fail
+}
+
+func (s *service) Savings(context.Context, inspect.SavingsQuery) (inspect.Savings, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.savings.Days == nil {
+		return s.savings, inspect.UnrecordedError{Why: "what the nodes cost before is not known here", Fix: "ask a live cluster"}
+	}
+	return s.savings, s.fail
 }
 
 func (s *service) Plan(ctx context.Context, change inspect.WhatIf) (inspect.Changes, error) {
