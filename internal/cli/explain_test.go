@@ -238,7 +238,7 @@ func TestEX_01_OtherControllers(t *testing.T) {
 	t.Parallel()
 	f := snapshottest.Varied()
 	f.Controller = snapshot.ByKarpenter
-	if _, stdout, _ := run("", "explain", "node/node-0000", "--scenario", snapshotFile(t, f)); !strings.HasSuffix(stdout, "\nnote: karpenter manages the nodes: this is what Dovetail would decide\n") {
+	if _, stdout, _ := run("", "explain", "node/node-0000", "--scenario", snapshotFile(t, f)); !strings.HasSuffix(stdout, "\nnote: Karpenter manages the nodes: this is what Dovetail would decide\n") {
 		t.Errorf("the answer does not say who decides:\n%s", stdout)
 	}
 }

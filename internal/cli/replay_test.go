@@ -85,7 +85,7 @@ func TestRP_01_SnapshotWithPlanIsARecord(t *testing.T) {
 		if code, _, stderr := runHere("", args...); code != 0 {
 			t.Fatalf("exit code %d: %s", code, stderr)
 		}
-		if code, stdout, stderr := runHere("", "replay", record); code != 0 || !strings.HasPrefix(stdout, "1 of 1 records are decided as before") {
+		if code, stdout, stderr := runHere("", "replay", record); code != 0 || !strings.HasPrefix(stdout, "1 of 1 record is decided as before") {
 			t.Errorf("exit code %d: %s%s", code, stdout, stderr)
 		}
 	}

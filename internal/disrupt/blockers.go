@@ -23,7 +23,6 @@ func Blockers(v *View, n *cluster.ManagedNode) []reason.Reason {
 	if !known || n.BeingRemoved || n.Terminating || n.Commanded {
 		return all
 	}
-	add(n.Settling, reason.NodeSettling, "", "")
 	cause := causeOf(n)
 	switch {
 	case n.Drift != "": // drift looks at none of the others
@@ -33,6 +32,7 @@ func Blockers(v *View, n *cluster.ManagedNode) []reason.Reason {
 	case pool.NeverConsolidate:
 		add(true, reason.ConsolidationOff, pool.Name, "")
 	default:
+		add(n.Settling, reason.NodeSettling, "", "")
 		add(!isEmpty(n) && pool.Policy == karpv1.ConsolidationWhenEmpty, reason.EmptyOnly, pool.Name, "")
 	}
 	add(Remaining(*v, cause, nil)[n.Pool] == 0, reason.BudgetSpent, pool.Name, string(cause))

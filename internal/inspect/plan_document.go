@@ -42,7 +42,7 @@ func (c *Changes) summary() string {
 	case c.Partial:
 		parts = append(parts, "Nothing to change was found in the time given")
 	default:
-		parts = append(parts, "Nothing to change: "+count(c.After.Nodes, "node", "nodes")+" for "+money(c.After.Hourly)+" an hour")
+		parts = append(parts, "Nothing to change: "+count(c.After.Nodes, "node", "nodes")+" for "+money(c.After.Hourly)+" an hour"+c.unpriced())
 	}
 	if n := len(c.Moves); n > 0 {
 		parts = append(parts, count(n, "pod moves", "pods move"))
@@ -74,10 +74,15 @@ func (c *Changes) difference() string {
 	case change > leastShown:
 		text = fmt.Sprintf("%s an hour more, %s a month (%s)", money(change), monthly(change), text)
 	}
+	return text + c.unpriced()
+}
+
+// unpriced says of sums that nodes are missing in them.
+func (c *Changes) unpriced() string {
 	if unknown := max(c.Before.Unpriced, c.After.Unpriced); unknown > 0 {
-		text += ", without " + count(unknown, "node", "nodes") + " of unknown price"
+		return ", without " + count(unknown, "node", "nodes") + " of unknown price"
 	}
-	return text
+	return ""
 }
 
 // begins counts the removals that may begin now.

@@ -39,7 +39,11 @@ func (r *Report) Document() inspect.Document {
 }
 
 func (r *Report) answer() string {
-	text := fmt.Sprintf("%d of %d records are decided as before", r.Equal, len(r.Results))
+	records := "records are"
+	if len(r.Results) == 1 {
+		records = "record is"
+	}
+	text := fmt.Sprintf("%d of %d %s decided as before", r.Equal, len(r.Results), records)
 	if r.Different > 0 {
 		text += fmt.Sprintf(", %d differently", r.Different)
 	}

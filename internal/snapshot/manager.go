@@ -14,8 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/config"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/drift"
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
@@ -77,12 +79,24 @@ func managerOf(found []appsv1.Deployment, objects *Objects, cloud config.Section
 	m := manager{}
 	m.settings, _ = settingsFrom(nil, cloud)
 	switch {
+	case slices.ContainsFunc(objects.NodePools, isStamped):
+		m.name = ByDovetail
 	case len(objects.NodePools) > 0 || len(objects.NodeClaims) > 0:
 		m.name = ByKarpenter
 	case slices.ContainsFunc(objects.Pods, isClusterAutoscaler):
 		m.name = ByClusterAutoscaler
 	}
 	return m
+}
+
+// isStamped reports whether Dovetail was the last to look after a NodePool: controllers write the version of their hashes.
+func isStamped(p karpv1.NodePool) bool {
+	return p.Annotations[karpv1.AnnotationNodePoolHashVersion] == drift.PoolHashVersion
+}
+
+// controllerTitle is the name of a controller as its users write it.
+func controllerTitle(name string) string {
+	return cmp.Or(map[string]string{ByDovetail: "Dovetail", ByKarpenter: "Karpenter", ByClusterAutoscaler: "Cluster Autoscaler"}[name], name)
 }
 
 // isClusterAutoscaler knows the pods of its manifests by their label app, which its chart does not use.

@@ -267,6 +267,22 @@ func groups() []client.Object {
 	return out
 }
 
+// Without a Deployment, the NodePools say whose they are.
+func TestWI_03_DovetailByItsNodePools(t *testing.T) {
+	t.Parallel()
+	fixture := snapshottest.New(snapshottest.Options{Nodes: 1})
+	for version, want := range map[string]string{"dovetail-1": snapshot.ByDovetail, "v3": snapshot.ByKarpenter} {
+		fixture.Objects.NodePools[0].Annotations = map[string]string{karpv1.AnnotationNodePoolHashVersion: version}
+		f, err := snapshot.Read(t.Context(), newAPIServer(t, objectsOf(fixture)...), options())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Controller != want {
+			t.Errorf("hashes of version %s: managed by %q, want %q", version, f.Controller, want)
+		}
+	}
+}
+
 // The manifests of Cluster Autoscaler label its Deployment in another way than its chart.
 func TestWI_03_ClusterAutoscalerByItsPods(t *testing.T) {
 	t.Parallel()

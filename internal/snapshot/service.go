@@ -46,7 +46,7 @@ func (s *Service) Explain(ctx context.Context, about inspect.Subject) (inspect.E
 	if err == nil {
 		e.Notes = append(e.Notes, s.File.notes()...)
 		if by := s.File.Controller; by == ByKarpenter || by == ByClusterAutoscaler {
-			e.Notes = append(e.Notes, by+" manages the nodes: this is what Dovetail would decide")
+			e.Notes = append(e.Notes, controllerTitle(by)+" manages the nodes: this is what Dovetail would decide")
 		}
 	}
 	return e, err
