@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -26,6 +27,7 @@ const (
 	metricsPort   = "http-metrics" // name of the port in the pod
 	usualPort     = 8080
 	tokenValidFor = 600 // seconds; the shortest that there is
+	leaseLasts    = 15 * time.Second
 )
 
 // wellKnown are the namespaces where a controller usually runs. No others are searched: the pod that holds the Lease is sent
@@ -145,16 +147,22 @@ func findLeader(ctx context.Context, leases coordinationclient.LeasesGetter, nam
 	}
 	var held []*coordinationv1.Lease
 	var refused []error
+	var forbidden []string
 	for _, ns := range searched {
 		lease, err := leases.Leases(ns).Get(ctx, leaseName, metav1.GetOptions{})
 		switch {
 		case ctx.Err() != nil:
 			return "", "", ctx.Err()
 		case apierrors.IsNotFound(err):
+		case apierrors.IsForbidden(err):
+			forbidden = append(forbidden, ns)
 		case err != nil:
 			refused = append(refused, err)
 		case lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity != "":
 			held = append(held, lease)
+		}
+		if len(held) > 0 && time.Since(time.Unix(0, renewed(held[0]))) < leaseLasts {
+			break // it is the leader of now
 		}
 	}
 	if len(held) == 0 {
@@ -162,11 +170,12 @@ func findLeader(ctx context.Context, leases coordinationclient.LeasesGetter, nam
 			Who: "the controller", Why: fmt.Sprintf("was not found: no replica holds the Lease %s in namespace %s", leaseName, strings.Join(searched, " or ")),
 			Fix: "name its namespace with --controller-namespace, or its address with --controller-address",
 		}
-		if len(refused) > 0 {
-			e.Why, e.Fix = "cannot be found: "+errors.Join(refused...).Error(), "an administrator grants get on leases in the namespace of the controller"
-			if !slices.ContainsFunc(refused, apierrors.IsForbidden) {
-				e.Fix = "check the connection to the cluster with kubectl cluster-info"
-			}
+		switch {
+		case len(refused) > 0:
+			e.Why, e.Fix = "cannot be found: "+refused[0].Error(), "check the connection to the cluster with kubectl cluster-info"
+		case len(forbidden) > 0:
+			e.Why = fmt.Sprintf("cannot be found: you may not get the Lease %s in namespace %s", leaseName, strings.Join(forbidden, " or "))
+			e.Fix = "an administrator grants get on leases in the namespace of the controller"
 		}
 		return "", "", e
 	}

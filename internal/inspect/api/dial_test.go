@@ -214,7 +214,7 @@ func TestEX_35_DialSaysWhatIsInTheWay(t *testing.T) {
 	}{
 		"no lease": {func(c *cluster, _ *api.Target) { delete(c.objects, lease) }, []string{"kube-system or karpenter", "--controller-namespace"}},
 		"no lease in the namespace that is named": {func(_ *cluster, target *api.Target) { target.Namespace = "other" }, []string{"in namespace other", "--controller-namespace"}},
-		"leases are forbidden":                    {func(c *cluster, _ *api.Target) { c.denied[lease] = true }, []string{"you may not", "grants get on leases"}},
+		"leases are forbidden":                    {func(c *cluster, _ *api.Target) { c.denied[lease] = true }, []string{"you may not get the Lease karpenter-leader-election in namespace kube-system;", "grants get on leases"}},
 		"a lease that nobody holds": {func(c *cluster, _ *api.Target) {
 			c.objects[lease].(*coordinationv1.Lease).Spec.HolderIdentity = new("")
 		}, []string{"no replica holds the Lease"}},
