@@ -123,13 +123,28 @@ func (o *Objects) further(s *Settings) []listing {
 			list("deviceclasses.resource.k8s.io", &o.DeviceClasses, &resourcev1.DeviceClassList{}, func(l *resourcev1.DeviceClassList) []resourcev1.DeviceClass { return l.Items }, devices))
 	}
 	if len(s.DefaultSpread) > 0 {
-		out = append(out,
-			list("replicasets.apps", &o.ReplicaSets, &appsv1.ReplicaSetList{}, func(l *appsv1.ReplicaSetList) []appsv1.ReplicaSet { return l.Items }, spread),
-			list("statefulsets.apps", &o.StatefulSets, &appsv1.StatefulSetList{}, func(l *appsv1.StatefulSetList) []appsv1.StatefulSet { return l.Items }, spread),
-			list("replicationcontrollers", &o.Controllers, &corev1.ReplicationControllerList{}, func(l *corev1.ReplicationControllerList) []corev1.ReplicationController { return l.Items }, spread),
-			list("services", &o.Services, &corev1.ServiceList{}, func(l *corev1.ServiceList) []corev1.Service { return l.Items }, spread))
+		out = append(out, list("services", &o.Services, &corev1.ServiceList{}, func(l *corev1.ServiceList) []corev1.Service { return l.Items }, spread))
+		for _, l := range []struct {
+			kind string
+			listing
+		}{
+			{"ReplicaSet", list("replicasets.apps", &o.ReplicaSets, &appsv1.ReplicaSetList{}, func(l *appsv1.ReplicaSetList) []appsv1.ReplicaSet { return l.Items }, spread)},
+			{"StatefulSet", list("statefulsets.apps", &o.StatefulSets, &appsv1.StatefulSetList{}, func(l *appsv1.StatefulSetList) []appsv1.StatefulSet { return l.Items }, spread)},
+			{"ReplicationController", list("replicationcontrollers", &o.Controllers, &corev1.ReplicationControllerList{}, func(l *corev1.ReplicationControllerList) []corev1.ReplicationController { return l.Items }, spread)},
+		} {
+			if o.hasPodsOf(l.kind) {
+				out = append(out, l.listing)
+			}
+		}
 	}
 	return out
+}
+
+// hasPodsOf reports whether a controller of a kind has pods: the others decide nothing.
+func (o *Objects) hasPodsOf(kind string) bool {
+	return slices.ContainsFunc(o.Pods, func(p corev1.Pod) bool {
+		return slices.ContainsFunc(p.OwnerReferences, func(r metav1.OwnerReference) bool { return r.Kind == kind })
+	})
 }
 
 // Read reads a live cluster, in one request for each kind of objects. What may not be read is in Missing, kinds that the
