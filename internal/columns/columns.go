@@ -2,6 +2,7 @@ package columns
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -43,5 +44,20 @@ func Text(rows [][]string) string {
 // number accepts what stands in a column of figures: digits with signs, units and blanks for missing.
 func number(cell string) bool {
 	cell = strings.TrimLeft(cell, "$+-×>")
-	return cell == "" || cell[0] >= '0' && cell[0] <= '9'
+	return cell == "" || cell[0] >= '0' && cell[0] <= '9' && !words(cell)
+}
+
+// words reports whether a cell that begins with a digit is a sentence or a time. Units have two letters at most, such as Gi.
+func words(cell string) bool {
+	letters := 0
+	for _, r := range cell {
+		if !unicode.IsLetter(r) {
+			letters = 0
+			continue
+		}
+		if letters++; letters > 2 {
+			return true
+		}
+	}
+	return strings.ContainsRune(cell, ':')
 }

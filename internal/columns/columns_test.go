@@ -17,6 +17,10 @@ func TestText(t *testing.T) {
 			rows: [][]string{{"NAME", "PODS", "COST"}, {"s1-500", "500", "$3.10"}, {"s1", "5", "-"}},
 			want: "NAME    PODS   COST\ns1-500   500  $3.10\ns1         5      -\n",
 		},
+		"sentences and times begin with figures, and stand left": {
+			rows: [][]string{{"TIME", "TEXT", "ROOM"}, {"2026-11-01T12:00:00Z", "0/5 nodes are available", "7.2Gi"}, {"12:00:00", "3 pods", "930m"}},
+			want: "TIME                  TEXT                      ROOM\n2026-11-01T12:00:00Z  0/5 nodes are available  7.2Gi\n12:00:00              3 pods                    930m\n",
+		},
 		"no line ends in blanks": {
 			rows: [][]string{{"A", "B"}, {"x", ""}, {"longer", "word"}},
 			want: "A       B\nx\nlonger  word\n",

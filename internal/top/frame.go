@@ -198,7 +198,7 @@ func (m *Model) distance(t *inspect.Totals) (style, string) {
 	case t.Bound > t.Hourly: // pods are pending, or the plan is older than the fleet
 		return dim, "lower bound " + hourly(t.Bound) + ", with pending pods"
 	}
-	return normal, fmt.Sprintf("%s above the lower bound of %s", percent(t.Hourly/t.Bound-1), hourly(t.Bound))
+	return normal, fmt.Sprintf("%s%% above the lower bound of %s", grouped(int64(100*(t.Hourly/t.Bound-1)+0.5)), hourly(t.Bound))
 }
 
 // usage has bars of what is requested of all nodes.
