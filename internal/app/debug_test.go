@@ -26,6 +26,7 @@ func TestExtraHandlers(t *testing.T) {
 		"only profiling": {config.Server{Profiling: true}, false, true, false},
 		"WP-01: page":    {config.Server{Console: true}, false, false, true},
 		"nothing":        {config.Server{}, false, false, false},
+		"LG-01: ledger":  {config.Server{Ledger: true}, false, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

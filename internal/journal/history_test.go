@@ -17,9 +17,13 @@ import (
 )
 
 // eventful is a journal with an entry of each kind, a minute apart.
-func eventful() *journal.Journal {
+func eventful() *journal.Journal { return eventfulTo(nil) }
+
+// eventfulTo does so after it was told where to forward.
+func eventfulTo(forward func(inspect.Event, bool)) *journal.Journal {
 	minute := 0
 	j := journal.New(journal.Limits{Entries: 100, Bytes: 1 << 20}, func() time.Time { return noon.Add(time.Duration(minute) * time.Minute) })
+	j.Forward(forward)
 	web := cluster.PodKey{Namespace: "default", Name: "web"}
 	j.Planned(solve.Plan{
 		Create:   []solve.NewNode{{Pool: "general", Offer: cluster.Offer{Type: "m5.large", Zone: "a", CapacityType: "spot", Price: 0.04}, Pods: []cluster.PodKey{web}}},
@@ -36,6 +40,32 @@ func eventful() *journal.Journal {
 	j.Removed("claim-lost", "lost", "spot_interrupted")
 	j.Draining("slow", "claim-slow", []drain.Wait{{Cause: drain.SpentBudget, Object: "default/web", Names: []string{"default/web"}, Count: 1, Why: "a PodDisruptionBudget allows no eviction", Fix: "raise it"}}, noon.Add(4*time.Minute))
 	return j
+}
+
+// What is taken in is forwarded in the same words, to be kept for longer: all but what passes found beyond their commands. What
+// there may be much of is minor.
+func TestLG_08_EntriesAreForwarded(t *testing.T) {
+	t.Parallel()
+	var forwarded []inspect.Event
+	var minor []string
+	j := eventfulTo(func(e inspect.Event, is bool) {
+		forwarded = append(forwarded, e)
+		if is {
+			minor = append(minor, e.Kind)
+		}
+	})
+	j.Planned(solve.Plan{Unplaced: []solve.Unplaced{{Pod: cluster.PodKey{Namespace: "default", Name: "huge"}}}}, noon.Add(5*time.Minute))
+	have, err := j.History(t.Context(), inspect.HistoryQuery{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(have.Events, forwarded); diff != "" {
+		t.Errorf("(-kept +forwarded):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"draining", "plan"}, minor); diff != "" {
+		t.Errorf("minor (-want +got):\n%s", diff)
+	}
+	(*journal.Journal)(nil).Forward(nil)
 }
 
 func texts(h inspect.History) (out []string) {

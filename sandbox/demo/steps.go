@@ -85,7 +85,7 @@ func (s *demoRun) start(ctx context.Context) (string, error) {
 		return "", err
 	}
 	s.controller, err = s.world.RunController(ctx, world.ControllerOptions{
-		Binary: s.Controller, Proxied: true, Flags: []string{fmt.Sprintf("--metrics-port=%d", port), "--serve-console"},
+		Binary: s.Controller, Proxied: true, Flags: []string{fmt.Sprintf("--metrics-port=%d", port), "--serve-console"}, Installation: world.Installation{Rules: world.Stored()},
 	})
 	if err != nil {
 		return "", err

@@ -224,9 +224,10 @@ func (c *Controller) launch(ctx context.Context) error {
 // commandArguments are those of the binary.
 func (c *Controller) commandArguments() []string {
 	arguments := []string{"controller", "--metrics-port=0", "--health-probe-port=0"}
-	if c.options.LeaderElection {
+	if c.options.LeaderElection || c.options.storesLedger() { // it is where the ledger is, too
 		arguments = append(arguments, "--leader-election-namespace="+c.options.Namespace)
-	} else {
+	}
+	if !c.options.LeaderElection {
 		arguments = append(arguments, "--disable-leader-election=true")
 	}
 	return append(arguments, c.options.Flags...)
@@ -239,7 +240,7 @@ func inheritedEnvironment() []string {
 
 func (c *Controller) processEnvironment() []string {
 	env := slices.Concat(c.world.networkEnvironment(), c.world.clusterSettings(), c.identity, []string{
-		"KUBECONFIG=" + c.kubeconfig, "NOMINATE_PODS=" + strconv.FormatBool(c.options.grantsNomination()),
+		"KUBECONFIG=" + c.kubeconfig, "NOMINATE_PODS=" + strconv.FormatBool(c.options.grantsNomination()), "LEDGER=" + strconv.FormatBool(c.options.storesLedger()),
 	})
 	if c.options.Proxied {
 		// The proxy speaks plain HTTP, so that its kubeconfig has no certificate for nodes to learn.

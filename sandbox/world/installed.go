@@ -72,6 +72,14 @@ func (i Installation) grantsNomination() bool {
 	return slices.ContainsFunc(i.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "pods/status") })
 }
 
+// Stored are the rules with which the chart has the ledger kept (settings.ledger=true).
+func Stored() []rbacv1.PolicyRule { return Granted("settings.ledger=true") }
+
+// storesLedger is what the chart sets LEDGER to: it comes with the rights.
+func (i Installation) storesLedger() bool {
+	return slices.ContainsFunc(i.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "configmaps") })
+}
+
 func (i Installation) withDefaults() Installation {
 	if i.Namespace == "" {
 		i.Namespace = metav1.NamespaceSystem
@@ -119,6 +127,11 @@ func (i Installation) adaptObject(o *unstructured.Unstructured) error {
 	case "ServiceAccount":
 		o.SetName(i.ServiceAccount)
 	case "Deployment":
+		if i.storesLedger() {
+			if err := setEnvironment(o, "LEDGER", "true"); err != nil {
+				return err
+			}
+		}
 		return unstructured.SetNestedField(o.Object, i.ServiceAccount, "spec", "template", "spec", "serviceAccountName")
 	case "ClusterRole", "Role":
 		o.SetName(i.name(name))
@@ -137,6 +150,23 @@ func (i Installation) adaptObject(o *unstructured.Unstructured) error {
 		}, "subjects")
 	}
 	return nil
+}
+
+// setEnvironment gives a variable of the first container of a Deployment another value.
+func setEnvironment(o *unstructured.Unstructured, name, value string) error {
+	path := []string{"spec", "template", "spec", "containers"}
+	containers, _, err := unstructured.NestedSlice(o.Object, path...)
+	if err != nil || len(containers) == 0 {
+		return fmt.Errorf("%s has no containers: %w", o.GetName(), err)
+	}
+	variables, _ := containers[0].(map[string]any)["env"].([]any)
+	for _, v := range variables {
+		if entry, ok := v.(map[string]any); ok && entry["name"] == name {
+			entry["value"] = value
+			return unstructured.SetNestedSlice(o.Object, containers, path...)
+		}
+	}
+	return fmt.Errorf("%s has no variable %s", o.GetName(), name)
 }
 
 func (i Installation) adaptRules(o *unstructured.Unstructured, core bool) error {

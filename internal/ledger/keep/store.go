@@ -150,7 +150,7 @@ func (s *Store) load(ctx context.Context) (*ledger.Book, error) {
 		switch {
 		case apierrors.IsNotFound(err):
 		case err != nil:
-			return nil, s.explained(err, "get")
+			return nil, s.explained(err)
 		default:
 			content := m.BinaryData[dataKey]
 			stored[number], segments[number] = storedSegment{version: m.ResourceVersion, digest: sha256.Sum256(content)}, content
@@ -252,18 +252,18 @@ func (s *Store) put(ctx context.Context, number int, version string, content []b
 	}
 	if version == "" {
 		err := s.Client.Create(ctx, m)
-		return m.ResourceVersion, s.explained(err, "create")
+		return m.ResourceVersion, s.explained(err)
 	}
 	err := s.Client.Update(ctx, m)
 	if apierrors.IsNotFound(err) { // a user deleted it
 		m.ResourceVersion = ""
 		err = s.Client.Create(ctx, m)
 	}
-	return m.ResourceVersion, s.explained(err, "update")
+	return m.ResourceVersion, s.explained(err)
 }
 
 // explained adds the rule that is missing.
-func (s *Store) explained(err error, verb string) error {
+func (s *Store) explained(err error) error {
 	if !apierrors.IsForbidden(err) {
 		return err
 	}

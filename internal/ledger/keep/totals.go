@@ -1,6 +1,8 @@
 package keep
 
 import (
+	"strings"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/dovetail-sh/dovetail/internal/inspect"
@@ -33,10 +35,7 @@ func (t *totals) show(d inspect.DaySavings) {
 
 // raise has a counter show a total. It never decreases.
 func (t *totals) raise(counter *prometheus.CounterVec, total float64, what string, labels ...string) {
-	key := what
-	for _, l := range labels {
-		key += "\x00" + l
-	}
+	key := what + "\x00" + strings.Join(labels, "\x00")
 	counter.WithLabelValues(labels...).Add(max(0, total-t.shown[key]))
 	t.shown[key] = max(total, t.shown[key])
 }

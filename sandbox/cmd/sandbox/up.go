@@ -103,7 +103,7 @@ func runUp(ctx context.Context, flags upFlags, out io.Writer) (err error) {
 	defer func() { err = errors.Join(err, w.Stop()) }()
 
 	if flags.controller == controllerDovetail {
-		if err := w.Install(ctx, world.Installation{Namespace: flags.namespace}); err != nil {
+		if err := w.Install(ctx, world.Installation{Namespace: flags.namespace, Rules: world.Stored()}); err != nil {
 			return err
 		}
 	}
