@@ -110,7 +110,7 @@ func eventsOf(list []corev1.Event, q *inspect.HistoryQuery) (out []inspect.Event
 	slices.SortStableFunc(out, func(a, b inspect.Event) int {
 		return cmp.Or(a.At.Compare(b.At), cmp.Compare(strings.Join(a.Objects, " "), strings.Join(b.Objects, " ")), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Text, b.Text))
 	})
-	if limit := cmp.Or(q.Limit, usualEvents); limit != inspect.AllEvents {
+	if limit := cmp.Or(q.Limit, usualEvents); limit > 0 {
 		over = max(0, len(out)-limit)
 	}
 	return out[over:], over

@@ -306,6 +306,21 @@ func TestLG_08_History(t *testing.T) {
 	}
 }
 
+// LG-26: by default the latest 100 events are returned, which is said, and all on demand.
+func TestLG_26_AllEvents(t *testing.T) {
+	t.Parallel()
+	b := ledger.New(ledger.DefaultLimits())
+	for i := range 150 {
+		b.Record(event(noon().Add(time.Duration(i)*time.Second), "removal", "interrupted", fmt.Sprintf("node/%d", i)))
+	}
+	if h := b.History(inspect.HistoryQuery{}); len(h.Events) != 100 || len(h.Notes) != 1 {
+		t.Errorf("%d events, notes %q; want the latest 100, and a note", len(h.Events), h.Notes)
+	}
+	if h := b.History(inspect.HistoryQuery{Limit: inspect.AllEvents}); len(h.Events) != 150 || len(h.Notes) != 0 {
+		t.Errorf("%d events, notes %q; want 150, and no note", len(h.Events), h.Notes)
+	}
+}
+
 // Many events of less weight do not push commands out, and what made room is said.
 func TestLG_09_MinorEventsPushNothingOut(t *testing.T) {
 	t.Parallel()

@@ -26,7 +26,7 @@ func (b *Book) History(q inspect.HistoryQuery) inspect.History {
 	b.actions.each(collect)
 	b.context.each(collect)
 	slices.SortFunc(h.Events, func(x, y inspect.Event) int { return order(&x, &y) })
-	if limit := cmp.Or(max(0, q.Limit), usualLimit); len(h.Events) > limit {
+	if limit := cmp.Or(q.Limit, usualLimit); limit > 0 && len(h.Events) > limit {
 		h.Events = slices.Clone(h.Events[len(h.Events)-limit:])
 		h.Notes = append(h.Notes, "only the latest "+strconv.Itoa(limit)+" events are shown")
 	}
