@@ -1,20 +1,28 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/inspect"
+	"github.com/dovetail-sh/dovetail/internal/inspect/api"
+	"github.com/dovetail-sh/dovetail/internal/snapshot"
 	"github.com/dovetail-sh/dovetail/internal/snapshot/snapshottest"
 )
 
@@ -74,6 +82,41 @@ func TestAD_07_AdviseOnASnapshot(t *testing.T) {
 	}
 }
 
+// The cluster is found as for every other question: a controller is asked for its snapshot, and the plans are made here;
+// without one, the objects are read.
+func TestAD_08_AdviseOnALiveCluster(t *testing.T) {
+	t.Parallel()
+	path := wasteful(t)
+	file, err := readSnapshot(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var asked []string
+	controller := api.NewServer(api.Source{
+		Ready: func(context.Context) error { return nil }, Snapshot: func(context.Context) (*snapshot.File, error) { return file, nil },
+	}, awsv1.Vocabulary(), time.Now)
+	served := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		asked = append(asked, req.Method+" "+req.URL.Path)
+		controller.ServeHTTP(w, req)
+	}))
+	t.Cleanup(served.Close)
+	_, want, _ := runHere("", "advise", "--scenario", path)
+	code, got, stderr := run("", "advise", "--kubeconfig", path+".absent", "--controller-address", served.URL)
+	if diff := cmp.Diff(want, got); code != 0 || diff != "" {
+		t.Errorf("exit code %d, %s (-file +controller):\n%s", code, stderr, diff)
+	}
+	if diff := cmp.Diff([]string{"GET /debug/inspect/snapshot"}, asked); diff != "" {
+		t.Errorf("requests to the controller (-want +got):\n%s", diff)
+	}
+	now := snapshottest.Now()
+	objects := sourceOf(&now)
+	objects.objects.file = file
+	a, err := objects.Advise(t.Context())
+	if err != nil || len(a.Advised) < 3 || !strings.Contains(strings.Join(a.Notes, " "), "since the controller was not found") {
+		t.Errorf("without a controller: %v, %d findings, notes %q", err, len(a.Advised), a.Notes)
+	}
+}
+
 func TestAdviseRefusesWrongCalls(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -82,6 +125,7 @@ func TestAdviseRefusesWrongCalls(t *testing.T) {
 		want string
 	}{
 		"two clusters":    {[]string{"--scenario", "a.json", "--context", "prod"}, 2, "give one of them"},
+		"no time":         {[]string{"--scenario", "a.json", "--timeout", "0s"}, 2, "--timeout"},
 		"no such file":    {[]string{"--scenario", "none.json"}, 2, "none.json"},
 		"an argument":     {[]string{"prod"}, 2, "takes no arguments"},
 		"a misspelt flag": {[]string{"--scenarios", "a.json"}, 2, "did you mean --scenario?"},

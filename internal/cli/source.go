@@ -72,7 +72,7 @@ func (f *sourceFlags) validate() error {
 
 // open returns what answers questions about the cluster: a snapshot; the leader of the controller; or, if that cannot
 // answer, the objects and events of the cluster.
-func (f *sourceFlags) open(ctx context.Context, s Streams) (inspect.Service, error) {
+func (f *sourceFlags) open(ctx context.Context, s Streams) (inspect.Adviser, error) {
 	if err := f.validate(); err != nil {
 		return nil, err
 	}
@@ -91,17 +91,27 @@ func (f *sourceFlags) open(ctx context.Context, s Streams) (inspect.Service, err
 	}
 	target := api.Target{Kube: kube, Namespace: f.namespace, ServiceAccount: f.account}
 	return &liveSource{
-		dial:    func(ctx context.Context) (leader, error) { return api.Dial(ctx, target) },
+		dial: func(ctx context.Context) (leader, error) {
+			client, err := api.Dial(ctx, target)
+			if err != nil {
+				return nil, err
+			}
+			return remote{client}, nil
+		},
 		objects: &objectSource{env: s.LookupEnv, live: live{kubeconfig: f.kubeconfig, context: f.context, progress: progressTo(s)}, kube: kube, now: time.Now},
 		timeout: f.timeout, now: time.Now,
 	}, nil
 }
 
 // openAddress asks a certain controller, and nothing else.
-func (f *sourceFlags) openAddress(ctx context.Context, kube *rest.Config) (inspect.Service, error) {
+func (f *sourceFlags) openAddress(ctx context.Context, kube *rest.Config) (inspect.Adviser, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
-	return api.Connect(ctx, f.address, api.Target{Kube: kube, ServiceAccount: f.account})
+	client, err := api.Connect(ctx, f.address, api.Target{Kube: kube, ServiceAccount: f.account})
+	if err != nil {
+		return nil, err
+	}
+	return remote{client}, nil
 }
 
 func openScenario(name string, s Streams) (*snapshot.Service, error) {

@@ -22,7 +22,7 @@ const (
 
 // leader is the controller that decides.
 type leader interface {
-	inspect.Service
+	inspect.Adviser
 	Close()
 }
 
@@ -41,14 +41,14 @@ type liveSource struct {
 
 // Fleet implements inspect.Service.
 func (l *liveSource) Fleet(ctx context.Context) (inspect.Fleet, error) {
-	return askLive(ctx, l, inspect.Service.Fleet, func(f *inspect.Fleet, notes []string) {
+	return askLive(ctx, l, inspect.Adviser.Fleet, func(f *inspect.Fleet, notes []string) {
 		f.Source, f.Notes = "objects", append(notes, f.Notes...)
 	})
 }
 
 // Explain implements inspect.Service.
 func (l *liveSource) Explain(ctx context.Context, about inspect.Subject) (inspect.Explanation, error) {
-	return askLive(ctx, l, func(s inspect.Service, ctx context.Context) (inspect.Explanation, error) {
+	return askLive(ctx, l, func(s inspect.Adviser, ctx context.Context) (inspect.Explanation, error) {
 		return s.Explain(ctx, about)
 	},
 		func(e *inspect.Explanation, notes []string) { e.Notes = append(notes, e.Notes...) })
@@ -56,24 +56,29 @@ func (l *liveSource) Explain(ctx context.Context, about inspect.Subject) (inspec
 
 // Plan implements inspect.Service.
 func (l *liveSource) Plan(ctx context.Context, change inspect.WhatIf) (inspect.Changes, error) {
-	return askLive(ctx, l, func(s inspect.Service, ctx context.Context) (inspect.Changes, error) { return s.Plan(ctx, change) },
+	return askLive(ctx, l, func(s inspect.Adviser, ctx context.Context) (inspect.Changes, error) { return s.Plan(ctx, change) },
 		func(c *inspect.Changes, notes []string) { c.Notes = append(notes, c.Notes...) })
 }
 
 // History implements inspect.Service.
 func (l *liveSource) History(ctx context.Context, query inspect.HistoryQuery) (inspect.History, error) {
-	return askLive(ctx, l, func(s inspect.Service, ctx context.Context) (inspect.History, error) { return s.History(ctx, query) },
+	return askLive(ctx, l, func(s inspect.Adviser, ctx context.Context) (inspect.History, error) { return s.History(ctx, query) },
 		func(h *inspect.History, notes []string) { h.Notes = append(notes, h.Notes...) })
 }
 
 // Savings implements inspect.Service.
 func (l *liveSource) Savings(ctx context.Context, query inspect.SavingsQuery) (inspect.Savings, error) {
-	return askLive(ctx, l, func(s inspect.Service, ctx context.Context) (inspect.Savings, error) { return s.Savings(ctx, query) },
+	return askLive(ctx, l, func(s inspect.Adviser, ctx context.Context) (inspect.Savings, error) { return s.Savings(ctx, query) },
 		func(*inspect.Savings, []string) {})
 }
 
+// Advise implements inspect.Adviser.
+func (l *liveSource) Advise(ctx context.Context) (inspect.Advice, error) {
+	return askLive(ctx, l, inspect.Adviser.Advise, func(a *inspect.Advice, notes []string) { a.Notes = append(notes, a.Notes...) })
+}
+
 // askLive asks the leader, then the objects. note adds to a response of the objects why it is not the leader's.
-func askLive[T any](ctx context.Context, l *liveSource, ask func(inspect.Service, context.Context) (T, error), note func(*T, []string)) (T, error) {
+func askLive[T any](ctx context.Context, l *liveSource, ask func(inspect.Adviser, context.Context) (T, error), note func(*T, []string)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	var why error
@@ -216,6 +221,15 @@ func (o *objectSource) Plan(ctx context.Context, change inspect.WhatIf) (inspect
 		return inspect.Changes{}, err
 	}
 	return s.Plan(ctx, change)
+}
+
+// Advise implements inspect.Adviser.
+func (o *objectSource) Advise(ctx context.Context) (inspect.Advice, error) {
+	s, err := o.service(ctx)
+	if err != nil {
+		return inspect.Advice{}, err
+	}
+	return s.Advise(ctx)
 }
 
 // History implements inspect.Service. It needs no other objects than events.

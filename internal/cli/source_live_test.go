@@ -24,7 +24,7 @@ import (
 
 // fakeLeader answers with its name, or fails.
 type fakeLeader struct {
-	inspect.Service
+	inspect.Adviser
 
 	name   string
 	err    error

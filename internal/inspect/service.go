@@ -28,6 +28,14 @@ type UnrecordedError struct {
 // Error is both.
 func (e UnrecordedError) Error() string { return e.Why + "; " + e.Fix }
 
+// Adviser is a Service that can advise. A controller is none: dozens of plans would keep it from its own, so that a client makes
+// them for a snapshot of it.
+type Adviser interface {
+	Service
+
+	Advise(ctx context.Context) (Advice, error)
+}
+
 // Lister is a Service that can name what it explains, for completion.
 type Lister interface {
 	// Subjects names the objects of a kind: of pods, those of a namespace.

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/dovetail-sh/dovetail/internal/inspect"
@@ -79,7 +80,7 @@ func (s *Service) Plan(ctx context.Context, change inspect.WhatIf) (inspect.Chan
 	return changes, err
 }
 
-// Advise says what could be changed about the cluster.
+// Advise implements inspect.Adviser.
 func (s *Service) Advise(ctx context.Context) (inspect.Advice, error) {
 	if err := s.complete(); err != nil {
 		return inspect.Advice{}, err
@@ -89,8 +90,11 @@ func (s *Service) Advise(ctx context.Context) (inspect.Advice, error) {
 		return inspect.Advice{}, err
 	}
 	a := inspect.Advise(l.Cluster, func() bool { return ctx.Err() != nil })
+	if errors.Is(ctx.Err(), context.Canceled) { // after a deadline, what was found until then is better than nothing
+		return inspect.Advice{}, ctx.Err()
+	}
 	a.Notes = append(a.Notes, s.File.notes()...)
-	return a, ctx.Err()
+	return a, nil
 }
 
 // complete refuses a File without which every plan would be false.
