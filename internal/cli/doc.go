@@ -5,7 +5,8 @@
 // (source_live.go, live.go), or open a file (plan, replay). Each way gives an inspect.Service, and a response is
 // one Document for all formats (document.go). Commands that need the cloud take its driver from internal/drivers.
 //
-// Exit codes are 0 for success, 1 for a failure, 2 for a wrong call: an error that is a usageError.
+// Exit codes are 0 for success, 1 for a failure, 2 for a wrong call, which is an error that is a usageError: flags,
+// arguments, and files that flags name and that cannot be read or are malformed (files.go).
 //
 // Start reading at Run and New.
 package cli

@@ -1,11 +1,9 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"strings"
 	"time"
@@ -178,19 +176,6 @@ func (l *live) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&l.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; if empty, KUBECONFIG, then ~/.kube/config")
 	flags.StringVar(&l.context, "context", "", "context of the kubeconfig; if empty, the current one")
 	flags.StringVar(&l.types, "instance-types", "", "take instance types and prices from this snapshot instead of AWS")
-}
-
-// readSnapshot reads a snapshot file.
-func readSnapshot(name string, in io.Reader) (*snapshot.File, error) {
-	data, err := readScenario(name, in)
-	if err != nil {
-		return nil, usageError{err}
-	}
-	file, err := snapshot.Decode(bytes.NewReader(data))
-	if err != nil {
-		return nil, usagef("%s is not a snapshot: %w", fileName(name), err)
-	}
-	return file, nil
 }
 
 // progressTo reports steps on a terminal, and nowhere else.

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/dovetail-sh/dovetail/internal/scenario"
 	"github.com/dovetail-sh/dovetail/internal/snapshot"
 	"github.com/dovetail-sh/dovetail/internal/solve"
 	"github.com/dovetail-sh/dovetail/internal/version"
@@ -97,7 +95,7 @@ func runPlan(cmd *cobra.Command, f *planFlags, of *clusterFlags, s Streams) erro
 	if err := f.check(); err != nil {
 		return err
 	}
-	data, err := readScenario(f.scenario, s.In)
+	data, err := readFile(f.scenario, s.In)
 	if err != nil {
 		return usageError{err}
 	}
@@ -107,9 +105,9 @@ func runPlan(cmd *cobra.Command, f *planFlags, of *clusterFlags, s Streams) erro
 	if err := refuseFlags(cmd.Flags(), ofClusters(), "is for a cluster: give it with --live or a snapshot; a scenario has --format"); err != nil {
 		return err
 	}
-	sc, err := scenario.Load(data, cloudWords())
+	sc, err := decodeScenario(f.scenario, data)
 	if err != nil {
-		return usagef("%s is not a scenario:\n%w", fileName(f.scenario), err)
+		return err
 	}
 	if f.mode == modeConsolidate {
 		return runConsolidate(f, sc, s.Out)
@@ -180,16 +178,6 @@ func isTerminal(out io.Writer) bool {
 	}
 	info, err := file.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
-
-func readScenario(name string, in io.Reader) ([]byte, error) {
-	if name != "-" {
-		return os.ReadFile(name)
-	}
-	if in == nil {
-		return nil, errors.New("standard input is closed")
-	}
-	return io.ReadAll(in)
 }
 
 func toolName() string { return "dovetail " + version.Get().Version }

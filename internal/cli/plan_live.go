@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -39,7 +38,7 @@ func whatIfNames() []string { return []string{"set", "add-pods", "without", "pri
 func (f *whatIfFlags) read(s Streams) (inspect.WhatIf, error) {
 	w := inspect.WhatIf{Set: f.set, Without: f.without}
 	if f.addPods != "" {
-		text, err := readScenario(f.addPods, s.In)
+		text, err := readFile(f.addPods, s.In)
 		if err != nil {
 			return w, usagef("--add-pods: %w", err)
 		}
@@ -122,9 +121,9 @@ func planSnapshot(cmd *cobra.Command, f *clusterFlags, name string, data []byte,
 	if err != nil {
 		return err
 	}
-	file, err := snapshot.Decode(bytes.NewReader(data))
+	file, err := decodeSnapshot(name, data)
 	if err != nil {
-		return usagef("%s is not a snapshot: %w", fileName(name), err)
+		return err
 	}
 	return planFile(contextOf(cmd.Context()), f, file, change, s)
 }
@@ -139,11 +138,4 @@ func planFile(ctx context.Context, f *clusterFlags, file *snapshot.File, change 
 		return fmt.Errorf("plan for cluster %s: %w", file.Name, err)
 	}
 	return writeResponse(s.Out, f.output, changes, changes.Document(), changes.Notes)
-}
-
-func fileName(name string) string {
-	if name == "-" {
-		return "standard input"
-	}
-	return name
 }

@@ -107,7 +107,7 @@ func TestPlanReadsStandardInput(t *testing.T) {
 
 func TestFaultsOfStandardInputNameIt(t *testing.T) {
 	t.Parallel()
-	if code, _, stderr := call("{}", "plan", "--scenario", "-"); code != 2 || !strings.Contains(stderr, "standard input is not a scenario:\n") {
+	if code, _, stderr := call("{}", "plan", "--scenario", "-"); code != 2 || !strings.Contains(stderr, "standard input is neither a snapshot nor a scenario; dovetail snapshot -o FILE writes") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 }
@@ -124,7 +124,7 @@ func TestPlanRefusesWrongCalls(t *testing.T) {
 	}{
 		"no scenario":                       {nil, []string{"--scenario", "standard input", "dovetail plan --help"}},
 		"a file that is not there":          {[]string{"--scenario", "none.json"}, []string{"none.json"}},
-		"a file with faults names them all": {[]string{"--scenario", bad}, []string{"bad.json is not a scenario", "$.pods[0].count: -1 is below zero", `$.pods[0].templateRef: no template "x"`}},
+		"a file with faults names them all": {[]string{"--scenario", bad}, []string{"bad.json is a malformed scenario", "$.pods[0].count: -1 is below zero", `$.pods[0].templateRef: no template "x"`}},
 		"an unknown mode":                   {[]string{"--scenario", bad, "--mode", "guess"}, []string{"guess", "provision or consolidate"}},
 		"an unknown format":                 {[]string{"--scenario", bad, "--format", "xml"}, []string{"xml", "json, table or auto"}},
 		"fewer workers than none":           {[]string{"--scenario", bad, "--workers", "-1"}, []string{"--workers"}},

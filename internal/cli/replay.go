@@ -51,7 +51,7 @@ func runReplay(ctx context.Context, names []string, format responseFormat, s Str
 	}
 	report := replay.Report{Tool: toolName(), Results: []replay.Result{}}
 	for _, name := range files {
-		data, err := readScenario(name, s.In)
+		data, err := readFile(name, s.In)
 		if err == nil {
 			data, err = snapshot.Decompress(data)
 		}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -77,7 +76,11 @@ func (f *sourceFlags) open(ctx context.Context, s Streams) (inspect.Adviser, err
 		return nil, err
 	}
 	if f.scenario != "" {
-		return openScenario(f.scenario, s)
+		file, err := readSnapshot(f.scenario, s.In)
+		if err != nil {
+			return nil, err
+		}
+		return &snapshot.Service{File: file, Words: cloudWords()}, nil
 	}
 	kube, _, err := connectTo(s.LookupEnv, f.kubeconfig, f.context)
 	if f.address != "" {
@@ -112,16 +115,4 @@ func (f *sourceFlags) openAddress(ctx context.Context, kube *rest.Config) (inspe
 		return nil, err
 	}
 	return remote{client}, nil
-}
-
-func openScenario(name string, s Streams) (*snapshot.Service, error) {
-	data, err := readScenario(name, s.In)
-	if err != nil {
-		return nil, usageError{err}
-	}
-	file, err := snapshot.Decode(bytes.NewReader(data))
-	if err != nil {
-		return nil, fmt.Errorf("%s is not a snapshot: %w", name, err)
-	}
-	return &snapshot.Service{File: file, Words: cloudWords()}, nil
 }

@@ -1,7 +1,9 @@
 package scenario
 
 import (
+	"encoding/json"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,6 +37,21 @@ func Load(data []byte, cloud reqs.Vocabulary) (*Scenario, error) {
 		}
 	}
 	return s, nil
+}
+
+// Is reports whether data is meant as a scenario: it is an object with a field that scenarios have. Load says whether it is one.
+func Is(data []byte) bool {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(data, &fields) != nil {
+		return false
+	}
+	for field := range reflect.TypeFor[Scenario]().Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if _, has := fields[name]; has {
+			return true
+		}
+	}
+	return false
 }
 
 // resolve puts a named template in its place, so that callers need not look it up.

@@ -18,6 +18,17 @@ func tiny(t *testing.T) string {
 	return string(text)
 }
 
+func TestIsKnowsWhatIsMeantAsAScenario(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		tiny(t): true, `{"name":"a"}`: true, `{"pods":5}`: true, `{"kind":"Pod"}`: false, "{}": false, "[]": false, "": false, `{"pods":`: false,
+	} {
+		if got := scenario.Is([]byte(text)); got != want {
+			t.Errorf("%.40q: got %t, want %t", text, got, want)
+		}
+	}
+}
+
 // Every case changes one place of a good file; the message names the place and the fix.
 func TestBadFilesAreRefusedWithThePath(t *testing.T) {
 	t.Parallel()

@@ -43,15 +43,32 @@ func Decode(r io.Reader) (*File, error) {
 	return &f, nil
 }
 
-// Is reports whether data can only be meant as a File: it is compressed, or says so itself. Decode says whether it is one.
+// Is reports whether data can only be meant as a File: it is compressed, or says so itself, even if the rest is malformed. Decode
+// says whether it is one.
 func Is(data []byte) bool {
 	if bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
 		return true
 	}
-	var f struct {
-		Format string `json:"format"`
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	if start, err := decoder.Token(); err != nil || start != json.Delim('{') {
+		return false
 	}
-	return json.Unmarshal(data, &f) == nil && strings.HasPrefix(f.Format, "dovetail.sh/snapshot/")
+	for decoder.More() {
+		key, err := decoder.Token()
+		if err != nil {
+			return false
+		}
+		if key == "format" {
+			format, _ := decoder.Token() // what is malformed has none
+			text, _ := format.(string)
+			return strings.HasPrefix(text, "dovetail.sh/snapshot/")
+		}
+		var value json.RawMessage
+		if decoder.Decode(&value) != nil {
+			return false
+		}
+	}
+	return false
 }
 
 // Decompress returns what gzip has compressed, and other data as it is.

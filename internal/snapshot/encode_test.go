@@ -71,6 +71,7 @@ func TestIsTellsASnapshotFromAScenario(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{
 		`{"format":"dovetail.sh/snapshot/v1"}`: true, `{"format":"dovetail.sh/snapshot/v9"}`: true, "\x1f\x8b": true,
+		`{"name":"a","format":"dovetail.sh/snapshot/v1","objects":`: true, `{"format":`: false, `{"format":["dovetail.sh/snapshot/v1"]}`: false, `[{"format":"dovetail.sh/snapshot/v1"}]`: false,
 		`{"name":"s2-500"}`: false, "name: s2-500\n": false, "": false, `{"format":5}`: false,
 	} {
 		if got := snapshot.Is([]byte(text)); got != want {
