@@ -62,6 +62,9 @@ func (q *questions) serve(c *core) {
 		Inspect:  c.passes.Inspect,
 		Snapshot: c.snapshot,
 		Past:     past{c.journal, c.book},
+		Panicked: func(problem string) {
+			c.mgr.GetLogger().Error(errors.New("panic"), "a question met a defect of Dovetail, and was refused; please report it with this entry and a snapshot of the cluster", "panic", problem)
+		},
 	}, c.driver.Words, c.clock.apiServerTime))
 }
 

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"sync"
 	"time"
 
@@ -63,7 +62,8 @@ func (c *cached[T]) dropOld() {
 
 // plans makes one plan at a time. Who asks for the one that is being made waits for it; who asks for another is refused.
 type plans struct {
-	now func() time.Time
+	now      func() time.Time
+	panicked func(problem string)
 
 	mu      sync.Mutex
 	busy    bool
@@ -115,7 +115,10 @@ func (p *plans) start(ctx context.Context, key string, build func(ctx context.Co
 	go func() {
 		ctx, cancel := context.WithTimeout(ctx, planWithin)
 		defer cancel()
-		plan.changes, plan.err = recovered(ctx, build)
+		plan.err = safely(p.panicked, func() (err error) {
+			plan.changes, err = build(ctx)
+			return err
+		})
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.busy, p.running = false, nil
@@ -126,16 +129,6 @@ func (p *plans) start(ctx context.Context, key string, build func(ctx context.Co
 		close(plan.done)
 	}()
 	return plan, nil
-}
-
-// recovered makes a plan. A question that panics must not end the controller.
-func recovered(ctx context.Context, build func(ctx context.Context) (inspect.Changes, error)) (changes inspect.Changes, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("planning panicked, please report it with a snapshot of the cluster: %v", r)
-		}
-	}()
-	return build(ctx)
 }
 
 // acquire reserves the turn for other work of the same weight.

@@ -6,7 +6,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
+	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -32,6 +34,7 @@ type Source struct {
 	Inspect  func(ctx context.Context) *inspect.Cluster        // as the next pass would see it
 	Snapshot func(ctx context.Context) (*snapshot.File, error) // the same as a file, which can be changed
 	Past     inspect.Historian                                 // what was decided before; also an inspect.Accountant if it knows what that cost; nil: not known
+	Panicked func(problem string)                              // told of a defect that a question met, with the stack; nil: nobody is told
 }
 
 // StandbyError says that a replica does not lead.
@@ -62,7 +65,10 @@ type Server struct {
 
 // NewServer returns a Server for a source with the words of its cloud.
 func NewServer(source Source, words reqs.Vocabulary, now func() time.Time) *Server {
-	s := &Server{source: source, words: words, now: now, routes: http.NewServeMux(), slot: make(chan struct{}, 1), plans: plans{now: now}}
+	if source.Panicked == nil {
+		source.Panicked = func(string) {}
+	}
+	s := &Server{source: source, words: words, now: now, routes: http.NewServeMux(), slot: make(chan struct{}, 1), plans: plans{now: now, panicked: source.Panicked}}
 	s.views = newCached(viewFor, now, func(ctx context.Context) (*inspect.Cluster, error) {
 		c := *source.Inspect(ctx)
 		c.View.Policy.Workers = 1 // the others are for decisions
@@ -75,7 +81,7 @@ func NewServer(source Source, words reqs.Vocabulary, now func() time.Time) *Serv
 		"POST " + pathPlan: s.plan, "GET " + pathSnapshot: s.snapshot,
 	} {
 		s.routes.HandleFunc(path, func(w http.ResponseWriter, req *http.Request) {
-			if err := serve(w, req); err != nil {
+			if err := safely(source.Panicked, func() error { return serve(w, req) }); err != nil {
 				refuse(w, err)
 			}
 		})
@@ -199,6 +205,21 @@ type problem struct {
 }
 
 func (p problem) Error() string { return p.text }
+
+// errDefect is the response to a question that panicked. What happened is in the log alone: it may have parts of objects.
+var errDefect = problem{http.StatusInternalServerError, "a defect of Dovetail was met while the question was answered; please report it with the log of the controller, and a snapshot of the cluster"}
+
+// safely does what a question needs. If that panics, the question fails and nothing else: a defect in an explanation must not
+// end the controller.
+func safely(panicked func(problem string), do func() error) (err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			panicked(fmt.Sprintf("%v\n\n%s", value, debug.Stack()))
+			err = errDefect
+		}
+	}()
+	return do()
+}
 
 // errBusy is the response to a question while another one is answered.
 var errBusy = problem{http.StatusTooManyRequests, "another question is being answered; ask again in a few seconds"}

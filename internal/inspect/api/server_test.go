@@ -225,6 +225,48 @@ func TestEX_33_OnePlanAtATime(t *testing.T) {
 	}
 }
 
+// EX-40: a defect that a question meets is a 500, with its stack in the log alone, and the next question is answered.
+func TestEX_40_DefectsEndOneQuestion(t *testing.T) {
+	t.Parallel()
+	view, err := snapshottest.New(snapshottest.Options{Nodes: 2}).Cluster(awsv1.Vocabulary())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, question := range []string{"GET fleet", "GET explain?kind=node&name=node-0000", "POST plan", "GET snapshot"} {
+		var told []string
+		broken := true
+		defect := func() {
+			if broken {
+				panic("secret of the cluster")
+			}
+		}
+		s := api.NewServer(api.Source{
+			Ready: func(context.Context) error { return nil },
+			Inspect: func(context.Context) *inspect.Cluster {
+				defect()
+				return view
+			},
+			Snapshot: func(context.Context) (*snapshot.File, error) {
+				defect()
+				return snapshottest.New(snapshottest.Options{Nodes: 2}), nil
+			},
+			Panicked: func(problem string) { told = append(told, problem) },
+		}, awsv1.Vocabulary(), snapshottest.Now)
+		method, path, _ := strings.Cut(question, " ")
+		w := send(s, method, api.Prefix+path, "")
+		if said := w.Body.String(); w.Code != http.StatusInternalServerError || !strings.Contains(said, "a defect of Dovetail") || strings.Contains(said, "secret") {
+			t.Errorf("%s: got %d %s, want 500 without details", question, w.Code, said)
+		}
+		if len(told) != 1 || !strings.HasPrefix(told[0], "secret of the cluster\n") || !strings.Contains(told[0], "TestEX_40_DefectsEndOneQuestion") {
+			t.Errorf("%s: the log has %q, want the panic with its stack", question, told)
+		}
+		broken = false
+		if w := send(s, method, api.Prefix+path, ""); w.Code != http.StatusOK {
+			t.Errorf("%s: the next one: %d %s", question, w.Code, w.Body)
+		}
+	}
+}
+
 // A snapshot can be read back.
 func TestWI_30_ServerSendsSnapshots(t *testing.T) {
 	t.Parallel()
