@@ -109,6 +109,9 @@ func sectionText(s *inspect.Section, wide bool) string {
 	for _, line := range s.Lines {
 		b.WriteString("  " + printable(line) + "\n")
 	}
+	if s.Omitted != "" {
+		b.WriteString("  " + printable(s.Omitted) + ": -o json has all of them\n")
+	}
 	if len(s.Rows) == 0 {
 		return b.String()
 	}

@@ -22,7 +22,7 @@ func TestWriteResponse(t *testing.T) {
 		Sections: []inspect.Section{
 			{Title: "Empty", Columns: []string{"Node"}},
 			{Title: "Nodes", Lines: []string{"two of them"}, Columns: []string{"Node", "CPU", "Zone", "Type"}, Rows: [][]string{{"a", "1", "z1", "m5\x1b[31m"}, {"bcd", "10"}}, Wide: 2},
-			{Lines: []string{"no title"}},
+			{Lines: []string{"no title"}, Omitted: "3 more nodes"},
 		},
 	}
 	for format, want := range map[responseFormat]string{
@@ -36,6 +36,7 @@ Nodes:
   bcd    10
 
   no title
+  3 more nodes: -o json has all of them
 
 note: events cannot be read
 `,
@@ -49,6 +50,7 @@ Nodes:
   bcd    10
 
   no title
+  3 more nodes: -o json has all of them
 
 note: events cannot be read
 `,

@@ -31,7 +31,7 @@ type Changes struct {
 	Before    Totals    `json:"before"`
 	After     Totals    `json:"after"`            // once all is done; prices of new nodes are those of the plan
 	Leaving   Totals    `json:"leaving,omitzero"` // nodes of Before that are being removed already, and that After lacks
-	Bound     float64   `json:"bound,omitempty"`  // USD an hour; no nodes that hold these pods cost less; 0: not known
+	Bound     float64   `json:"bound,omitempty"`  // that of After: no nodes that hold the pods of then cost less, USD an hour; 0: not known
 	Remove    []Removal `json:"remove,omitempty"`
 	Launch    []Launch  `json:"launch,omitempty"`
 	Moves     []PodMove `json:"moves,omitempty"`    // of running pods, by pod

@@ -54,7 +54,11 @@ func (c *Changes) summary() string {
 		parts = append(parts, count(n, "pending pod fits", "pending pods fit")+" no node")
 	}
 	if c.Bound > 0 {
-		parts = append(parts, "no cluster that holds these pods costs less than "+money(c.Bound)+" an hour")
+		bound := "no cluster that holds these pods costs less than " + money(c.Bound) + " an hour"
+		if now := c.Before.Bound; now > 0 && math.Abs(c.Bound-now) > leastShown {
+			bound += " (" + money(now) + " for those that run now)"
+		}
+		parts = append(parts, bound)
 	}
 	text := strings.Join(parts, "; ") + "."
 	if n := c.begins(); c.Later && n < len(c.Remove) {
@@ -196,7 +200,7 @@ func (c *Changes) kept() Section {
 func (s *Section) shorten(what string) {
 	if more := len(s.Rows) - shownRows; more > 0 {
 		s.Rows = s.Rows[:shownRows]
-		s.Lines = append(s.Lines, fmt.Sprintf("%d more %s: -o json has all of them", more, what))
+		s.Omitted = fmt.Sprintf("%d more %s", more, what)
 	}
 }
 

@@ -58,6 +58,26 @@ func checkTotals(t failer, p *inspect.Changes) {
 	}
 }
 
+// The document is shown by the terminal, the terminal view and the page: how to see the rest is for each of them to say.
+func TestWI_50_LongTablesCountTheRest(t *testing.T) {
+	t.Parallel()
+	p := inspect.Changes{Before: inspect.Totals{Bound: 1}, Bound: 1.5}
+	for range 45 {
+		p.Remove = append(p.Remove, inspect.Removal{Node: "node", Reason: "Empty"})
+	}
+	d := p.Document()
+	if s := d.Sections[0]; len(s.Rows) != 40 || s.Omitted != "5 more nodes" || len(s.Lines) != 0 {
+		t.Errorf("%d rows, omitted %q, lines %q; want 40 and 5 more nodes", len(s.Rows), s.Omitted, s.Lines)
+	}
+	if text := encoded(t, d); strings.Contains(text, "-o json") {
+		t.Errorf("the document names a flag of the command line: %s", text)
+	}
+	const want = "no cluster that holds these pods costs less than $1.50 an hour ($1.00 for those that run now)"
+	if !strings.Contains(d.Answer, want) {
+		t.Errorf("got %q, want %q", d.Answer, want)
+	}
+}
+
 func TestWI_40_PlanOfHalfEmptyNodes(t *testing.T) {
 	t.Parallel()
 	p := planOf(t, snapshottest.New(snapshottest.Options{Nodes: 6, Pending: 3, Huge: 1}))

@@ -104,7 +104,8 @@ type Section struct {
 	Lines   []string   `json:"lines,omitempty"`
 	Columns []string   `json:"columns,omitempty"`
 	Rows    [][]string `json:"rows,omitempty"`
-	Wide    int        `json:"wide,omitempty"` // how many of the last columns are for wide output only
+	Wide    int        `json:"wide,omitempty"`    // how many of the last columns are for wide output only
+	Omitted string     `json:"omitted,omitempty"` // rows that the table leaves out, such as "12 more nodes"; the response has them
 }
 
 // Local answers for a Cluster in memory, without a WhatIf.

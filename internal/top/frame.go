@@ -174,6 +174,9 @@ func (m *Model) money() string {
 	t := &m.fleet.Totals
 	hour, month, missing := costs(t)
 	look, text := m.distance(t)
+	if whole := text + m.boundedPods(t); widthOf(hour+month+missing+whole)+3*gap <= m.width {
+		text = whole
+	}
 	l.put(bold, hour)
 	if month != "" && widthOf(hour+month+missing+text)+3*gap <= m.width {
 		l.put(normal, "  "+month)
@@ -182,6 +185,14 @@ func (m *Model) money() string {
 		l.put(warn, "  "+missing)
 	}
 	return l.put(normal, "  ").put(look, text).String()
+}
+
+// boundedPods says which pods the lower bound is of, unless it is of all: the view Plan has that of all once the plan is done.
+func (m *Model) boundedPods(t *inspect.Totals) string {
+	if m.changes == nil || t.Bound <= 0 || len(m.fleet.Pending) == 0 {
+		return ""
+	}
+	return " for running pods"
 }
 
 // distance compares the price of the nodes with the lower bound.
@@ -195,8 +206,8 @@ func (m *Model) distance(t *inspect.Totals) (style, string) {
 		return dim, "no lower bound is known"
 	case t.Unpriced > 0:
 		return dim, "lower bound " + hourly(t.Bound)
-	case t.Bound > t.Hourly: // pods are pending, or the plan is older than the fleet
-		return dim, "lower bound " + hourly(t.Bound) + ", with pending pods"
+	case t.Bound > t.Hourly: // the plan is older than the fleet
+		return dim, "earlier lower bound " + hourly(t.Bound)
 	}
 	return normal, fmt.Sprintf("%s%% above the lower bound of %s", grouped(int64(100*(t.Hourly/t.Bound-1)+0.5)), hourly(t.Bound))
 }

@@ -24,7 +24,7 @@ func helpDocument() inspect.Document {
 			{Title: "What you see", Rows: [][]string{
 				{"bars", "what pods request of what the node can give to pods, DaemonSets included. They are not what pods use."},
 				{"$/hour", "- means that no price is known. Totals then begin with ≥, and say how many nodes are missing."},
-				{"lower bound", "no nodes that hold these pods cost less. The plan that gives it is renewed every minute."},
+				{"lower bound", "no nodes that hold the running pods cost less. The plan that gives it is renewed every minute."},
 				{"Removing (3)", "three pods still have to leave the node; view 4 names them"},
 				{"Drifted", "the node differs from its NodePool or node class, and will be replaced"},
 				{"Blocked", "something keeps the node until you act; enter says what"},

@@ -360,11 +360,15 @@ func TestTV_12_UnknownPrices(t *testing.T) {
 		totals inspect.Totals
 		want   string
 		width  int // 0: 100
+
+		pending int
 	}{
 		"TV-12: all known":     {totals: inspect.Totals{Nodes: 2, Hourly: 1.5, Bound: 1}, want: "$1.50/h  $1,095/month  50% above the lower bound of $1.00/h"},
 		"TV-12: some unknown":  {totals: inspect.Totals{Nodes: 2, Hourly: 1.5, Unpriced: 1, Bound: 1}, want: "≥ $1.50/h  ≥ $1,095/month  1 node without a known price  lower bound $1.00/h"},
 		"TV-12: none known":    {totals: inspect.Totals{Nodes: 2, Unpriced: 2}, want: "cost unknown  no price is known  no lower bound is known"},
-		"TV-12: pods pending":  {totals: inspect.Totals{Nodes: 2, Hourly: 1, Bound: 1.5}, want: "$1.00/h  $730/month  lower bound $1.50/h, with pending pods"},
+		"TV-12: older plan":    {totals: inspect.Totals{Nodes: 2, Hourly: 1, Bound: 1.5}, want: "$1.00/h  $730/month  earlier lower bound $1.50/h"},
+		"TV-18: no room":       {totals: inspect.Totals{Nodes: 2, Hourly: 1.5, Bound: 1}, pending: 1, want: "$1.50/h  $1,095/month  50% above the lower bound of $1.00/h", width: 70},
+		"TV-18: pods pending":  {totals: inspect.Totals{Nodes: 2, Hourly: 1.5, Bound: 1}, pending: 1, want: "$1.50/h  $1,095/month  50% above the lower bound of $1.00/h for running pods"},
 		"TV-12: free of cost":  {totals: inspect.Totals{Nodes: 1, Bound: 0}, want: "$0.00/h  $0/month  no lower bound is known"},
 		"TV-12: nothing there": {totals: inspect.Totals{}, want: "$0.00/h  $0/month  no lower bound is known"},
 		"TV-12: narrow":        {totals: inspect.Totals{Nodes: 2, Hourly: 1.5, Bound: 1}, want: "$1.50/h  50% above the lower bound of $1.00/h", width: 50},
@@ -372,7 +376,7 @@ func TestTV_12_UnknownPrices(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := newModel(requests{}, 0)
-			m.fleet, m.changes = &inspect.Fleet{Totals: tc.totals}, &inspect.Changes{}
+			m.fleet, m.changes = &inspect.Fleet{Totals: tc.totals, Pending: make([]inspect.Pending, tc.pending)}, &inspect.Changes{}
 			if m.width = tc.width; m.width == 0 {
 				m.width = 100
 			}

@@ -60,6 +60,9 @@ func documentLines(d *inspect.Document, width int) []string {
 			add(normal, gutter, l)
 		}
 		out = append(out, tableLines(s, width-gutter)...)
+		if s.Omitted != "" {
+			add(dim, gutter, "and "+s.Omitted)
+		}
 	}
 	return out
 }

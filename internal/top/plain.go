@@ -35,6 +35,7 @@ func (m *Model) plain() string {
 	t := &m.fleet.Totals
 	hour, month, missing := costs(t)
 	_, distance := m.distance(t)
+	distance += m.boundedPods(t)
 	if m.ofPlan.err != nil {
 		distance = ""
 	}

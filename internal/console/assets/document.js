@@ -51,7 +51,8 @@ export function documentOf(d) {
 }
 
 function sectionOf(s) {
-  return el('section', {}, el('h3', {}, s.title), ...(s.lines ?? []).map((line) => el('p', { class: 'line' }, ...linked(line))), s.rows?.length ? table(s.columns ?? [], s.rows, s.title) : null);
+  return el('section', {}, el('h3', {}, s.title), ...(s.lines ?? []).map((line) => el('p', { class: 'line' }, ...linked(line))), s.rows?.length ? table(s.columns ?? [], s.rows, s.title) : null,
+    s.omitted ? el('p', { class: 'line' }, `and ${s.omitted}`) : null);
 }
 
 function table(columns, rows, caption) {

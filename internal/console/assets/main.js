@@ -172,7 +172,7 @@ function showTotals({ totals: t, pools, pending }) {
   const waiting = pending.filter((p) => !p.planned).length;
   const cells = [
     ['Cost', hourly(t.hourly), t.unpriced ? `${plural(t.unpriced, 'node')} without a price` : monthly(t.hourly)],
-    ['Above the bound', above === null ? '–' : percent(above), above === null ? 'the lower bound is not known' : `${hourly(t.hourly - t.bound)} of ${hourly(t.bound)}`],
+    ['Above the bound', above === null ? '–' : percent(above), above === null ? 'the lower bound is not known' : `${hourly(t.hourly - t.bound)} of ${hourly(t.bound)}${pending.length ? ' for running pods' : ''}`],
     ['Nodes', number(t.nodes), plural(pools.filter((p) => p.name).length, 'NodePool')],
     ['CPU requested', percent(shareOf(t.use?.cpu)), 'memory ' + percent(shareOf(t.use?.memory))],
     ['Pods', number(t.pods), t.pods ? amount((t.hourly / t.pods) * 730) + ' a month each' : ''],
