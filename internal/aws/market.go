@@ -12,6 +12,7 @@ import (
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/discover"
 	"github.com/dovetail-sh/dovetail/internal/aws/offering"
 	"github.com/dovetail-sh/dovetail/internal/aws/price"
 	"github.com/dovetail-sh/dovetail/internal/aws/profile"
@@ -25,10 +26,12 @@ import (
 // market is a driver.Market. What subnets and images a class has is taken from its status, where the controller of the
 // cluster wrote it.
 type market struct {
-	stale   error // why prices could not be read
-	catalog *offering.Catalog
-	prices  *price.Table
-	facts   awsv1.Facts
+	stale      error // why prices could not be read
+	catalog    *offering.Catalog
+	prices     *price.Table
+	discoverer *discover.Discoverer
+	facts      awsv1.Facts
+	reserved   bool // capacity reservations are used
 }
 
 // openMarket reads instance types and prices of a region with the credentials of the user. An empty region is that of the
@@ -39,11 +42,13 @@ func openMarket(ctx context.Context, cfg config.Config, region, version string) 
 		return nil, err
 	}
 	set := settings.Of(cfg)
-	m := &market{facts: awsv1.Facts{Strict: cfg.Compat.Strict, ClusterName: set.ClusterName}}
+	m := &market{facts: awsv1.Facts{Strict: cfg.Compat.Strict, ClusterName: set.ClusterName}, reserved: cfg.Gates.ReservedCapacity}
 	m.prices = price.New(price.Options{Region: clients.region, Isolated: set.IsolatedVPC, Pricing: clients.pricing, EC2: clients.ec2, Now: time.Now})
+	reservations := offering.NewReservations(time.Now)
+	m.discoverer = discover.New(discover.Options{EC2: clients.ec2, Now: time.Now, ReservationSeen: reservations.Set})
 	m.catalog = offering.New(offering.Options{
-		EC2: clients.ec2, Prices: m.prices, Unavailable: offering.NewUnavailable(time.Now), Reservations: offering.NewReservations(time.Now),
-		Risks: offering.NewRisks(cfg.Scheduling.SpotRisk, time.Now), Region: clients.region, Settings: set, Reserved: cfg.Gates.ReservedCapacity,
+		EC2: clients.ec2, Prices: m.prices, Unavailable: offering.NewUnavailable(time.Now), Reservations: reservations,
+		Risks: offering.NewRisks(cfg.Scheduling.SpotRisk, time.Now), Region: clients.region, Settings: set, Reserved: m.reserved,
 		Devices: !cfg.Scheduling.IgnoreDRARequests, Now: time.Now,
 	})
 	var both sync.WaitGroup
@@ -66,6 +71,16 @@ func (m *market) Types(object client.Object, pool *karpv1.NodePool) ([]catalog.I
 	facts.RoleIsProfile = profile.RoleIsProfile(class)
 	effective, _ := class.Effective(facts)
 	return m.catalog.Types(effective, pool.Spec.Template.Spec.Kubelet)
+}
+
+// CountReserved implements driver.Market.
+func (m *market) CountReserved(ctx context.Context, object client.Object) error {
+	class := object.(*awsv1.EC2NodeClass)
+	if !m.reserved || len(class.Spec.CapacityReservationSelectorTerms) == 0 {
+		return nil
+	}
+	_, err := m.discoverer.FreshReservations(ctx, class)
+	return err
 }
 
 // Price implements driver.Market.

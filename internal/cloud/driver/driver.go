@@ -71,6 +71,9 @@ type Market interface {
 	Lanes() resources.Table
 	// Types returns the instance types of a NodePool with a class, both as stored.
 	Types(class client.Object, pool *karpv1.NodePool) ([]catalog.InstanceType, error)
+	// CountReserved reads how much is free of the capacity that a class may use and that was reserved. Until it has, that counts
+	// as full.
+	CountReserved(ctx context.Context, class client.Object) error
 	// Price is what an instance costs an hour.
 	Price(instanceType, zone, capacityType string) (usd float64, known bool)
 	// Stale is why prices could not be read, and which are taken instead. Nil: they are current.
