@@ -84,23 +84,17 @@ func (c *core) snapshot(ctx context.Context) (*snapshot.File, error) {
 
 // market is what NodePools could launch now. NodeOverlays are objects of the file, and not applied yet.
 func (c *core) market(ctx context.Context, r snapshot.MarketRequest) snapshot.Market {
-	var out snapshot.Market
-	source, lanes := cloud.Provider(c.connected), c.store.Lanes()
+	source, out := cloud.Provider(c.connected), snapshot.Catalogues{Lanes: c.store.Lanes()}
 	for i := range r.Pools {
-		pool := &r.Pools[i]
-		made := snapshot.Catalogue{NodePools: []string{pool.Name}, InstanceTypes: []snapshot.InstanceType{}}
+		pool, problem := &r.Pools[i], ""
 		effective, _ := pool.Effective(c.cfg.Compat.Strict)
 		list, err := source.Types(ctx, effective)
 		if err != nil {
-			made.Problem = err.Error()
+			problem = err.Error()
 		}
-		list = c.backoff.WithoutBackedOff(pool.Name, list, c.clock.apiServerTime())
-		for j := range list {
-			made.InstanceTypes = append(made.InstanceTypes, snapshot.InstanceTypeOf(&list[j], lanes))
-		}
-		out.Catalogues = append(out.Catalogues, made)
+		out.Add(pool.Name, c.backoff.WithoutBackedOff(pool.Name, list, c.clock.apiServerTime()), problem)
 	}
-	return out
+	return snapshot.Market{Catalogues: out.List()}
 }
 
 // watched reads the kinds that are in the cache already. The cache would begin to watch any other one, and wait for it.

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cloud/driver"
 	"github.com/dovetail-sh/dovetail/internal/snapshot"
 	"github.com/dovetail-sh/dovetail/internal/version"
@@ -36,8 +37,10 @@ func marketSource(d driver.Driver, reader client.Reader) snapshot.MarketSource {
 			})
 		}
 		out.Price = market.Price
-		c := catalogues{cloud: d.Title, kinds: d.Classes(r.Config), classes: map[string]client.Object{}, market: market}
-		out.Catalogues = c.of(ctx, reader, r.Pools)
+		c := catalogues{cloud: d.Title, kinds: d.Classes(r.Config), classes: map[string]client.Object{}, market: market, counted: map[string]bool{}}
+		var missing []snapshot.Missing
+		out.Catalogues, missing = c.of(ctx, reader, r.Pools)
+		out.Missing = append(out.Missing, missing...)
 		return out
 	}
 }
@@ -48,34 +51,24 @@ type catalogues struct {
 	kinds   []driver.Class
 	classes map[string]client.Object // by kind and name
 	market  driver.Market
+	counted map[string]bool // classes, by kind and name, whose reserved capacity is
+	missing []snapshot.Missing
 }
 
-// of returns the instance types by node class: NodePools of one class share them, unless one has kubelet settings of its own.
-func (c *catalogues) of(ctx context.Context, reader client.Reader, pools []karpv1.NodePool) []snapshot.Catalogue {
+// of returns the instance types of NodePools, and what of them could not be read.
+func (c *catalogues) of(ctx context.Context, reader client.Reader, pools []karpv1.NodePool) ([]snapshot.Catalogue, []snapshot.Missing) {
 	err := c.listClasses(ctx, reader)
-	var out []snapshot.Catalogue
-	made := map[string]int{}
+	out := snapshot.Catalogues{Lanes: c.market.Lanes()}
 	for i := range pools {
 		pool := &pools[i]
-		ref := pool.Spec.Template.Spec.NodeClassRef
-		key := ref.Kind + "/" + ref.Name
-		if k := pool.Spec.Template.Spec.Kubelet; k != nil {
-			key += "/" + string(k.Raw)
-		}
-		if n, known := made[key]; known {
-			out[n].NodePools = append(out[n].NodePools, pool.Name)
+		if err != nil {
+			out.Add(pool.Name, nil, err.Error())
 			continue
 		}
-		made[key] = len(out)
-		next := snapshot.Catalogue{NodePools: []string{pool.Name}, InstanceTypes: []snapshot.InstanceType{}}
-		if err != nil {
-			next.Problem = err.Error()
-		} else {
-			next.InstanceTypes, next.Problem = c.typesOf(pool)
-		}
-		out = append(out, next)
+		types, problem := c.typesOf(ctx, pool)
+		out.Add(pool.Name, types, problem)
 	}
-	return out
+	return out.List(), c.missing
 }
 
 // listClasses lists the node classes of all kinds. A cluster without a kind has none of it.
@@ -103,7 +96,7 @@ func (c *catalogues) listClasses(ctx context.Context, reader client.Reader) erro
 }
 
 // typesOf are the instance types of a NodePool, or why they are not known.
-func (c *catalogues) typesOf(pool *karpv1.NodePool) (types []snapshot.InstanceType, problem string) {
+func (c *catalogues) typesOf(ctx context.Context, pool *karpv1.NodePool) (types []catalog.InstanceType, problem string) {
 	ref := pool.Spec.Template.Spec.NodeClassRef
 	var known []string
 	ours := ref.Kind == ""
@@ -112,22 +105,34 @@ func (c *catalogues) typesOf(pool *karpv1.NodePool) (types []snapshot.InstanceTy
 		ours = ours || ref.Kind == k.Kind
 	}
 	if !ours {
-		return []snapshot.InstanceType{}, fmt.Sprintf("node classes of kind %s are not known; only %s of %s is", ref.Kind, strings.Join(known, ", "), c.cloud)
+		return nil, fmt.Sprintf("node classes of kind %s are not known; only %s of %s is", ref.Kind, strings.Join(known, ", "), c.cloud)
 	}
 	kind := cmp.Or(ref.Kind, known[0])
 	class := c.classes[kind+"/"+ref.Name]
 	if class == nil {
-		return []snapshot.InstanceType{}, fmt.Sprintf("%s %s does not exist", kind, ref.Name)
+		return nil, fmt.Sprintf("%s %s does not exist", kind, ref.Name)
 	}
-	all, err := c.market.Types(class, pool)
+	c.countReserved(ctx, kind, class)
+	types, err := c.market.Types(class, pool)
 	if err != nil {
-		return []snapshot.InstanceType{}, err.Error()
-	}
-	types = make([]snapshot.InstanceType, 0, len(all))
-	for i := range all {
-		types = append(types, snapshot.InstanceTypeOf(&all[i], c.market.Lanes()))
+		return nil, err.Error()
 	}
 	return types, ""
+}
+
+// countReserved has the free capacity counted that is reserved for a class, once.
+func (c *catalogues) countReserved(ctx context.Context, kind string, class client.Object) {
+	key := kind + "/" + class.GetName()
+	if c.counted[key] {
+		return
+	}
+	c.counted[key] = true
+	if err := c.market.CountReserved(ctx, class); err != nil {
+		c.missing = append(c.missing, snapshot.Missing{
+			What: "free capacity of the reservations of " + kind + " " + class.GetName(), Why: firstLine(err),
+			Then: "reservations count as full, so that a plan launches nothing in them; request the right to read them",
+		})
+	}
 }
 
 // firstLine is an error for a note: joined errors have a line each.

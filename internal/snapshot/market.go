@@ -3,13 +3,16 @@ package snapshot
 import (
 	"context"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/config"
+	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
 // MarketSource knows what NodePools could launch: a cloud, or another File.
@@ -27,6 +30,49 @@ type Market struct {
 	Catalogues []Catalogue
 	Price      func(instanceType, zone, capacityType string) (usd float64, known bool) // an hour; nil: none is known
 	Missing    []Missing
+}
+
+// Catalogues collects the instance types of NodePools. NodePools with equal ones share a catalogue: a list of hundreds of types
+// is megabytes, and a cluster can have a hundred NodePools.
+type Catalogues struct {
+	Lanes resources.Table // that the types are written with
+
+	lists [][]catalog.InstanceType // of the catalogues
+	all   []Catalogue
+}
+
+// Add takes in what a NodePool could launch, or why that is not known.
+func (c *Catalogues) Add(pool string, types []catalog.InstanceType, problem string) {
+	for i := range c.all {
+		if c.all[i].Problem == problem && sameTypes(c.lists[i], types) {
+			c.all[i].NodePools = append(c.all[i].NodePools, pool)
+			return
+		}
+	}
+	made := Catalogue{NodePools: []string{pool}, InstanceTypes: make([]InstanceType, 0, len(types)), Problem: problem}
+	for i := range types {
+		made.InstanceTypes = append(made.InstanceTypes, InstanceTypeOf(&types[i], c.Lanes))
+	}
+	c.lists, c.all = append(c.lists, types), append(c.all, made)
+}
+
+// List returns the catalogues, in the order in which their first NodePools were added.
+func (c *Catalogues) List() []Catalogue { return c.all }
+
+// sameTypes reports whether two lists are equal. Those of one node class are usually the same one.
+func sameTypes(a, b []catalog.InstanceType) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	if len(a) == 0 || &a[0] == &b[0] {
+		return true
+	}
+	for i := range a {
+		if !reflect.DeepEqual(&a[i], &b[i]) {
+			return false
+		}
+	}
+	return true
 }
 
 // MarketOf is the market of another File, for clusters whose cloud cannot be reached.
