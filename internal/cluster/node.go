@@ -45,8 +45,9 @@ func (r *Reader) Node(f NodeFacts) Node {
 		Deleting:     f.Deleting || s.isDeleting(),
 		Settling:     f.Settling,
 	}
-	n.Name = s.node.Name
+	n.Name, n.Since = s.node.Name, s.node.CreationTimestamp.Time
 	if s.managed {
+		n.Since = s.claim.CreationTimestamp.Time
 		n.Claim, n.Pool = s.claim.Name, s.claim.Labels[karpv1.LabelNodePool]
 		if n.Name == "" {
 			n.Name = s.claim.Name

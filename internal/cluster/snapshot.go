@@ -63,6 +63,7 @@ type Node struct {
 	InstanceType string            `json:"instanceType,omitempty"`
 	Zone         string            `json:"zone,omitempty"`
 	CapacityType string            `json:"capacityType,omitempty"`
+	Since        time.Time         `json:"since,omitzero"`  // when its NodeClaim was created, or the Node if it is not managed; decisions do not look at it
 	Price        float64           `json:"price,omitempty"` // USD an hour; 0: unknown, unless Free
 	Free         bool              `json:"free,omitempty"`  // a NodeOverlay made the price 0
 	Initialized  bool              `json:"initialized,omitempty"`

@@ -88,9 +88,9 @@ type Node struct {
 	InstanceType string         `json:"instanceType,omitempty"`
 	Zone         string         `json:"zone,omitempty"`
 	CapacityType string         `json:"capacityType,omitempty"`
-	Created      *time.Time     `json:"created,omitempty"`
-	Price        *float64       `json:"price,omitempty"` // USD an hour; absent: not known
-	Use          map[string]Use `json:"use"`             // by resource
+	Created      *time.Time     `json:"created,omitempty"` // of the NodeClaim, or of a Node that is not managed; absent: not known
+	Price        *float64       `json:"price,omitempty"`   // USD an hour; absent: not known
+	Use          map[string]Use `json:"use"`               // by resource
 	Pods         int            `json:"pods"`
 	Moving       []string       `json:"moving,omitempty"`  // of a node that is removed: pods that still have to leave, namespace/name
 	Drift        string         `json:"drift,omitempty"`   // why it has drifted
@@ -238,9 +238,11 @@ func nodeOf(n *cluster.Node, managed map[string]*cluster.ManagedNode, table reso
 	case m != nil && !m.Ready:
 		out.State = NotReady
 	}
+	if !n.Since.IsZero() {
+		out.Created = new(n.Since)
+	}
 	if m != nil {
-		created := m.Created
-		out.Created, out.Drift = &created, m.Drift
+		out.Drift = m.Drift
 	}
 	if n.Deleting || m != nil && (m.BeingRemoved || m.Commanded) {
 		out.State = Removing

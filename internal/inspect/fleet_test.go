@@ -2,6 +2,10 @@ package inspect_test
 
 import (
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
@@ -31,6 +35,30 @@ func TestFleetOf(t *testing.T) {
 		if n.State != inspect.Ready || n.Pool != snapshottest.PoolName || n.Price == nil {
 			t.Errorf("node %s: got %+v, want a ready node of the pool with a price", n.Name, n)
 		}
+	}
+}
+
+// TV-19: the age of a node is that of its NodeClaim from the launch on, or of the Node; an unknown one is absent.
+func TestTV_19_AgesAreTrueOrAbsent(t *testing.T) {
+	t.Parallel()
+	file := snapshottest.Varied()
+	for i := range file.Objects.NodeClaims {
+		if c := &file.Objects.NodeClaims[i]; c.Name == "claim-node-0002" {
+			c.CreationTimestamp = metav1.Time{}
+		}
+	}
+	ages := map[string]time.Duration{}
+	for _, n := range inspect.FleetOf(clusterOf(t, file)).Nodes {
+		if n.Created != nil {
+			ages[n.Name] = snapshottest.Now().Sub(*n.Created)
+		}
+	}
+	want := map[string]time.Duration{"claim-coming": 20 * time.Second}
+	for _, name := range []string{"node-0000", "node-0001", "node-held", "node-drifted", "node-leaving", "node-foreign"} {
+		want[name] = 24 * time.Hour
+	}
+	if diff := cmp.Diff(want, ages); diff != "" {
+		t.Errorf("ages (-want +got):\n%s", diff)
 	}
 }
 
