@@ -37,6 +37,7 @@ type ManagedNode struct {
 	Created     time.Time     // of the claim
 	Joined      time.Time     // of the Node
 	ExpireAfter time.Duration // 0: never
+	SettledAt   time.Time     // if it is Settling: when consolidateAfter ends; zero: not known
 	Bounded     bool          // has a terminationGracePeriod,
 	Bound       time.Duration // which is this
 

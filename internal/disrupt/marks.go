@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/reason"
@@ -33,7 +34,7 @@ func Marks(f MarkFacts) (list []metav1.Condition, after time.Duration) {
 	mark := func(name, why, message string) {
 		list = lifecycle.Conditions().Apply(list, object, metav1.NewTime(f.Now), condition.Change{Type: name, Status: metav1.ConditionTrue, Reason: why, Message: message})
 	}
-	due, ever := consolidatableAt(f)
+	due, ever := cluster.ConsolidatableAt(f.Pool, f.Claim)
 	switch {
 	case ever && !due.After(f.Now):
 		if !condition.True(list, karpv1.ConditionConsolidatable) {
@@ -54,22 +55,4 @@ func Marks(f MarkFacts) (list []metav1.Condition, after time.Duration) {
 		mark(karpv1.ConditionDrifted, why, text)
 	}
 	return list, after
-}
-
-// consolidatableAt is when the quiet time of a claim is over; never for static pools and for those
-// that say so.
-func consolidatableAt(f MarkFacts) (time.Time, bool) {
-	initialized := condition.Find(f.Claim.Status.Conditions, karpv1.ConditionInitialized)
-	if f.Pool.Spec.Replicas != nil || initialized == nil || initialized.Status != metav1.ConditionTrue {
-		return time.Time{}, false
-	}
-	quiet, never, err := f.Pool.Spec.Disruption.ConsolidateAfter.ParseOrNever()
-	if never || err != nil {
-		return time.Time{}, false
-	}
-	since := initialized.LastTransitionTime.Time
-	if last := f.Claim.Status.LastPodEventTime.Time; !last.IsZero() {
-		since = last
-	}
-	return since.Add(quiet), true
 }

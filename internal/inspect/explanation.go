@@ -75,7 +75,8 @@ type NodeExplanation struct {
 	Proposal     *Proposal     `json:"proposal,omitempty"`     // that would remove it
 	Stays        []Finding     `json:"stays,omitempty"`        // why there is none
 	DriftedAt    *time.Time    `json:"driftedAt,omitempty"`
-	Expires      *time.Time    `json:"expires,omitempty"` // expireAfter
+	Expires      *time.Time    `json:"expires,omitempty"`          // expireAfter
+	Settled      *time.Time    `json:"consolidatableAt,omitempty"` // end of consolidateAfter; absent: it has ended, or it is not known when it will
 }
 
 // PodOnNode is a pod with what its eviction looks at.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -49,7 +50,21 @@ func (x *explainer) explainNode(about Subject) (*NodeExplanation, string, bool) 
 	}
 	out.Alternatives = x.alternatives(n)
 	x.judgeNode(out, m)
+	if m.SettledAt.After(x.c.View.Now) {
+		out.Settled = &m.SettledAt
+		sayWhenSettled(out.Blockers, m.SettledAt, x.c.View.Now)
+		sayWhenSettled(out.Stays, m.SettledAt, x.c.View.Now)
+	}
 	return out, nodeText(&out.Node) + " " + x.fateText(out), true
+}
+
+// sayWhenSettled adds when consolidateAfter ends to the finding that it has not.
+func sayWhenSettled(list []Finding, at, now time.Time) {
+	for i := range list {
+		if list[i].Code == reason.NodeSettling {
+			list[i].Text += ", at " + at.UTC().Format(time.RFC3339) + ", in " + age(now, at)
+		}
+	}
 }
 
 // judgeNode adds what would be done with a node, or why nothing is.

@@ -239,6 +239,9 @@ func (s *simulation) addNotes() {
 	if slices.ContainsFunc(s.view.PodsToPlace, func(p cluster.Pod) bool { return p.Virtual }) {
 		note("launches include room that CapacityBuffers keep")
 	}
+	if slices.ContainsFunc(s.launched, func(l launched) bool { return len(l.node.Drivers) > 0 }) {
+		note("devices of the nodes that are launched serve the pods that they are launched for; that further pods with ResourceClaims would find a device there is not simulated")
+	}
 	if len(s.rejected) > 0 {
 		note("a part of the plan broke a rule and is left out, which is a defect of Dovetail; please report it with a snapshot: " + someOf(s.rejected))
 	}

@@ -91,6 +91,9 @@ func (s *Store) disruptNode(p *place, node *cluster.Node, sizes index, guards ma
 		Reboots:      s.rebootsOf(p.claim.UID, now),
 	}
 	n.Name = p.node.Name
+	if pool := s.pools[n.Pool]; n.Settling && pool != nil {
+		n.SettledAt, _ = cluster.ConsolidatableAt(pool.effective, p.claim)
+	}
 	if after, never, err := p.claim.Spec.ExpireAfter.ParseOrNever(); err == nil && !never {
 		n.ExpireAfter = after
 	}
