@@ -18,7 +18,7 @@ func TestEX_41_EndOfConsolidateAfter(t *testing.T) {
 	t.Parallel()
 	now := snapshottest.Now()
 	for name, tc := range map[string]struct {
-		after    karpv1.NillableDuration
+		after    karpv1.Duration
 		last     time.Time // pod event; zero: none, so that it counts from when it was initialized, a day ago
 		settling bool
 		want     time.Time // zero: nothing is said

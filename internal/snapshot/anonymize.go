@@ -37,8 +37,8 @@ func (f *File) anonymize(words reqs.Vocabulary) (*File, map[string]string, error
 		return nil, nil, err
 	}
 	out.forgetTexts()
-	names := map[string]bool{}
-	collect := &renamer{words: words, rename: func(name string) string {
+	names, pods := map[string]bool{}, out.podsByHash()
+	collect := &renamer{words: words, pods: pods, rename: func(name string) string {
 		names[name] = true
 		return name
 	}}
@@ -52,7 +52,7 @@ func (f *File) anonymize(words reqs.Vocabulary) (*File, map[string]string, error
 		}
 		replaced[name] = fmt.Sprintf("%s%0*d", prefix, width, i+1)
 	}
-	(&renamer{words: words, rename: func(name string) string { return replaced[name] }}).file(out)
+	(&renamer{words: words, pods: pods, rename: func(name string) string { return replaced[name] }}).file(out)
 	word := regexp.MustCompile(`[A-Za-z0-9][A-Za-z0-9._-]*`)
 	for i := range out.Missing {
 		m := &out.Missing[i]
@@ -118,7 +118,8 @@ func anonymousAnnotations(all map[string]string) map[string]string {
 	maps.DeleteFunc(kept, func(key, _ string) bool {
 		switch key {
 		case karpv1.AnnotationDoNotDisrupt, karpv1.AnnotationDoNotRepair, karpv1.AnnotationDoNotEvict, karpv1.AnnotationDoNotConsolidate,
-			karpv1.AnnotationDisruptionCost, karpv1.AnnotationTerminationTimestamp, karpv1.AnnotationRequestedDRADrivers, selectedNode:
+			karpv1.AnnotationDisruptionCost, karpv1.AnnotationTerminationTimestamp, karpv1.AnnotationRequestedDRADrivers, selectedNode,
+			karpv1.AnnotationReplaces, karpv1.AnnotationCommand, karpv1.AnnotationHeldBy, karpv1.AnnotationPods: // see renamer.commands
 			return false
 		}
 		return domainOf(key) == karpv1.Group || domainOf(key) == karpv1.OwnGroup
@@ -133,6 +134,12 @@ func anonymousAnnotations(all map[string]string) map[string]string {
 func (r *renamer) file(f *File) {
 	for i := range f.Catalogues {
 		r.catalogue(&f.Catalogues[i])
+	}
+	for i := range f.Objects.NodeClaims {
+		r.commands(f.Objects.NodeClaims[i].Annotations)
+	}
+	for i := range f.Objects.Nodes {
+		r.commands(f.Objects.Nodes[i].Annotations)
 	}
 	r.walk(reflect.ValueOf(&f.Settings.DefaultSpread).Elem(), "")
 	r.walk(reflect.ValueOf(&f.Objects).Elem(), "")

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -23,6 +24,7 @@ import (
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/inspect"
 	_ "github.com/dovetail-sh/dovetail/internal/seed"
 	"github.com/dovetail-sh/dovetail/internal/snapshot"
@@ -110,6 +112,12 @@ func clusters() *rapid.Generator[*snapshot.File] {
 			}
 			f.Objects.Pods = append(f.Objects.Pods, *p)
 		}
+		for range rapid.IntRange(0, 2).Draw(t, "commands") {
+			addCommand(t, f, name)
+		}
+		if rapid.Bool().Draw(t, "launching") {
+			f.Objects.NodeClaims = append(f.Objects.NodeClaims, *launching(t, name("launch"), podsOn(f, "")))
+		}
 		if rapid.Bool().Draw(t, "budget") {
 			f.Objects.Budgets = []policyv1.PodDisruptionBudget{{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name("budget")},
@@ -121,6 +129,112 @@ func clusters() *rapid.Generator[*snapshot.File] {
 		f.Missing = []snapshot.Missing{{What: "instance types of NodePool " + nodes[0], Why: "account " + private, Then: "a plan knows only those of nodes that exist"}}
 		return f
 	})
+}
+
+// podsOn are the pods on a node; those without one if it is empty.
+func podsOn(f *snapshot.File, node string) []cluster.PodKey {
+	var out []cluster.PodKey
+	for i := range f.Objects.Pods {
+		if p := &f.Objects.Pods[i]; p.Spec.NodeName == node {
+			out = append(out, cluster.PodKey{Namespace: p.Namespace, Name: p.Name})
+		}
+	}
+	return out
+}
+
+// launching is a NodeClaim without a Node that some of the pods are planned on.
+func launching(t *rapid.T, name string, pods []cluster.PodKey) *karpv1.NodeClaim {
+	claim, _ := snapshottest.Node(name, rapid.SampledFrom([]string{"m5.xlarge", "m5.2xlarge"}).Draw(t, "type of a launch"), "us-east-1b", "spot")
+	claim.Name, claim.Status, claim.CreationTimestamp = name, karpv1.NodeClaimStatus{}, metav1.NewTime(snapshottest.Now().Add(-20*time.Second))
+	delete(claim.Labels, karpv1.LabelRegistered)
+	delete(claim.Labels, karpv1.LabelInitialized)
+	pods = slices.DeleteFunc(slices.Clone(pods), func(cluster.PodKey) bool { return rapid.Bool().Draw(t, "planned elsewhere") })
+	pods = append(pods, cluster.PodKey{Namespace: "default", Name: private + "-that-ended"})
+	claim.Annotations = map[string]string{karpv1.AnnotationPods: cluster.HashPods(pods)}
+	return claim
+}
+
+// addCommand adds a command that replaces some nodes, as its controller left it: with all of its replacements or not, and
+// holding its nodes or not yet.
+func addCommand(t *rapid.T, f *snapshot.File, name func(label string) string) {
+	order := cluster.Order{
+		ID: name("command"), Of: rapid.IntRange(1, 2).Draw(t, "replacements"), Reason: karpv1.ReasonUnderutilized, Decided: snapshottest.Now().Add(-time.Minute),
+		Because: "a node of " + private,
+	}
+	var pods []cluster.PodKey
+	held := rapid.Bool().Draw(t, "held")
+	for i := range f.Objects.Nodes {
+		node := &f.Objects.Nodes[i]
+		if rapid.IntRange(0, 2).Draw(t, "replaced") > 0 || node.Annotations[karpv1.AnnotationHeldBy] != "" {
+			continue
+		}
+		claim := &f.Objects.NodeClaims[i]
+		order.Replaces, pods = append(order.Replaces, claim.Name), append(pods, podsOn(f, node.Name)...)
+		if held {
+			node.Annotations = map[string]string{karpv1.AnnotationHeldBy: cluster.CommandToken(order.ID, order.Decided)}
+			node.Spec.Taints = append(node.Spec.Taints, karpv1.DisruptedTaint())
+			claim.Status.Conditions = append(claim.Status.Conditions, metav1.Condition{Type: karpv1.ConditionDisruptionReason, Status: metav1.ConditionTrue, Reason: "Underutilized", Message: "by " + private})
+		}
+	}
+	if len(order.Replaces) == 0 {
+		return
+	}
+	for range rapid.IntRange(1, 2).Draw(t, "launched replacements") {
+		claim := launching(t, name("replacement"), pods)
+		maps.Copy(claim.Annotations, order.Annotations())
+		f.Objects.NodeClaims = append(f.Objects.NodeClaims, *claim)
+	}
+}
+
+// A command that runs counts in the plan of a file with names: forgetting it would make another plan.
+func TestWI_16_CommandsThatRunStay(t *testing.T) {
+	t.Parallel()
+	f := snapshottest.New(snapshottest.Options{Nodes: 3, Pods: 3})
+	order := cluster.Order{ID: "0123abcd", Of: 1, Reason: karpv1.ReasonUnderutilized, Decided: snapshottest.Now(), Replaces: []string{"claim-node-0001"}, Because: "it is dear"}
+	token := cluster.CommandToken(order.ID, order.Decided)
+	f.Objects.Nodes[1].Annotations = map[string]string{karpv1.AnnotationHeldBy: token}
+	f.Objects.NodeClaims[1].Status.Conditions = append(f.Objects.NodeClaims[1].Status.Conditions, metav1.Condition{Type: karpv1.ConditionDisruptionReason, Status: metav1.ConditionTrue})
+	coming, _ := snapshottest.Node("coming", "m5.xlarge", "us-east-1b", "spot")
+	coming.Status, coming.Annotations = karpv1.NodeClaimStatus{}, order.Annotations()
+	pods := podsOn(f, "node-0001")
+	coming.Annotations[karpv1.AnnotationPods] = cluster.HashPods(append(pods, cluster.PodKey{Namespace: "default", Name: "ended"}))
+	f.Objects.NodeClaims = append(f.Objects.NodeClaims, *coming)
+	other, names, err := f.AnonymizeWithNames(awsv1.Vocabulary())
+	if err != nil {
+		t.Fatal(err)
+	}
+	claim := &other.Objects.NodeClaims[3]
+	read, is := cluster.ReadOrder(claim.Annotations)
+	want := order
+	want.ID, want.Replaces, want.Because = names[order.ID], []string{names["claim-node-0001"]}, ""
+	want.Token, want.Decided = cluster.CommandToken(want.ID, want.Decided), read.Decided
+	if diff := cmp.Diff(want, read); !is || diff != "" || !read.Decided.Equal(order.Decided) {
+		t.Errorf("the command (-want +got):\n%s", diff)
+	}
+	if got := other.Objects.Nodes[1].Annotations[karpv1.AnnotationHeldBy]; got != want.Token {
+		t.Errorf("the node is held by %q, want %q", got, want.Token)
+	}
+	for i := range pods {
+		pods[i] = cluster.PodKey{Namespace: names[pods[i].Namespace], Name: names[pods[i].Name]}
+	}
+	if got := claim.Annotations[karpv1.AnnotationPods]; got != cluster.HashPods(pods) {
+		t.Errorf("pods of the launch are %q, want %q", got, cluster.HashPods(pods))
+	}
+	if text := encoded(t, other); strings.Contains(text, order.ID) || strings.Contains(text, "it is dear") {
+		t.Errorf("the id or the reason of the command is left: %s", text)
+	}
+	for name, annotations := range map[string]map[string]string{
+		"no JSON":  {karpv1.AnnotationReplaces: "a", karpv1.AnnotationCommand: "secret"},
+		"a part":   {karpv1.AnnotationReplaces: "secret"},
+		"no token": {karpv1.AnnotationHeldBy: "secret-!"},
+		"no pods":  {karpv1.AnnotationPods: "secret"},
+	} {
+		f.Objects.NodeClaims[3].Annotations = annotations
+		other, err := f.Anonymize(awsv1.Vocabulary())
+		if err != nil || strings.Contains(encoded(t, other), "secret") {
+			t.Errorf("%s: %v: malformed text is left", name, err)
+		}
+	}
 }
 
 func TestWI_16_TheSamePlanUpToNames(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
 
@@ -30,6 +31,7 @@ const selectedNode = "volume.kubernetes.io/selected-node"
 type renamer struct {
 	words  reqs.Vocabulary
 	rename func(name string) string
+	pods   map[uint32][]cluster.PodKey // by the hash of their name before
 }
 
 // walk renames all texts of a value. field is the name of the field that it is.
