@@ -66,9 +66,18 @@ func (f *File) adoptNodeGroups() {
 		}
 	}
 	f.Missing = append(f.Missing, Missing{
-		What: "NodePools", Why: "the cluster has none",
+		What: missingPools, Why: "the cluster has none",
 		Then: fmt.Sprintf("each of its %d node groups is taken for a NodePool with the instance types, zones, labels and taints of its nodes; minimum and maximum sizes of groups are not known", len(groups)),
 	})
+}
+
+// missingPools is what a File lacks whose NodePools stand for node groups.
+const missingPools = "NodePools"
+
+// adoptedGroups reports whether the NodePools of the File stand for node groups. The cluster has no NodeClaims then.
+func (f *File) adoptedGroups() bool {
+	_, adopted := f.Lacks(missingPools)
+	return adopted
 }
 
 // groupOf is the node group of a node, in a form that is a name.

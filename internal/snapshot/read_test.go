@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -322,6 +323,18 @@ func TestWI_04_NodeGroupsAreTakenForNodePools(t *testing.T) {
 	}
 	if fleet.Totals.Nodes != 4 || fleet.Totals.Unpriced != 0 || fleet.Nodes[0].Pool != "workers" || fleet.Nodes[0].State != inspect.Ready {
 		t.Errorf("fleet: %+v, want 4 nodes of the group, ready and with a price", fleet.Totals)
+	}
+	for i := range fleet.Nodes {
+		if n := &fleet.Nodes[i]; n.Claim != "" || n.Created == nil || !n.Created.Equal(snapshottest.Now().Add(-24*time.Hour)) {
+			t.Errorf("node %s: NodeClaim %q, created %v; want none, and a day ago", n.Name, n.Claim, n.Created)
+		}
+	}
+	e, err := service.Explain(t.Context(), inspect.Subject{Kind: inspect.KindNode, Name: "node-0001"})
+	if text := fmt.Sprint(e.Document()); err != nil || strings.Contains(text, "NodeClaim") || !strings.Contains(text, "24h old") {
+		t.Errorf("%v: %s; want the age of the node, and no NodeClaim", err, text)
+	}
+	if claims, err := service.Subjects(t.Context(), inspect.KindNodeClaim, ""); len(claims) != 0 || err != nil {
+		t.Errorf("NodeClaims %v, %v; want none", claims, err)
 	}
 	if got := changes(t, f); !slices.ContainsFunc(got.Notes, func(n string) bool { return strings.Contains(n, "taken for a NodePool") }) {
 		t.Errorf("notes: %q, want that node groups are taken for NodePools", got.Notes)

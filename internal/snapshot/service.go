@@ -33,6 +33,11 @@ func (s *Service) Fleet(ctx context.Context) (inspect.Fleet, error) {
 	}
 	f, err := l.Fleet(ctx)
 	f.Source = "snapshot " + s.File.Name
+	if s.File.adoptedGroups() {
+		for i := range f.Nodes {
+			f.Nodes[i].Claim = ""
+		}
+	}
 	f.Notes = append(f.Notes, s.File.notes()...)
 	return f, err
 }
@@ -46,6 +51,9 @@ func (s *Service) Explain(ctx context.Context, about inspect.Subject) (inspect.E
 	e, err := l.Explain(ctx, about)
 	if err == nil {
 		e.Notes = append(e.Notes, s.File.notes()...)
+		if s.File.adoptedGroups() {
+			forgetClaims(&e)
+		}
 		if by := s.File.Controller; by == ByKarpenter || by == ByClusterAutoscaler {
 			e.Notes = append(e.Notes, controllerTitle(by)+" manages the nodes: this is what Dovetail would decide")
 		}
@@ -55,11 +63,29 @@ func (s *Service) Explain(ctx context.Context, about inspect.Subject) (inspect.E
 
 // Subjects implements inspect.Lister.
 func (s *Service) Subjects(ctx context.Context, kind inspect.Kind, namespace string) ([]string, error) {
+	if kind == inspect.KindNodeClaim && s.File.adoptedGroups() {
+		return nil, nil
+	}
 	l, err := s.local()
 	if err != nil {
 		return nil, err
 	}
 	return l.Subjects(ctx, kind, namespace)
+}
+
+// forgetClaims removes the names of NodeClaims that stand for nodes of node groups.
+func forgetClaims(e *inspect.Explanation) {
+	if e.Node != nil {
+		e.Node.Node.Claim = ""
+	}
+	if e.Pod == nil {
+		return
+	}
+	for _, n := range []*inspect.Node{e.Pod.Node, e.Pod.Expected} {
+		if n != nil {
+			n.Claim = ""
+		}
+	}
 }
 
 // Plan implements inspect.Service.
@@ -77,6 +103,11 @@ func (s *Service) Plan(ctx context.Context, change inspect.WhatIf) (inspect.Chan
 	}
 	changes, err := l.Plan(ctx, inspect.WhatIf{})
 	changes.Notes = append(changes.Notes, file.notes()...)
+	if file.adoptedGroups() {
+		for i := range changes.Remove {
+			changes.Remove[i].Claim = ""
+		}
+	}
 	return changes, err
 }
 
