@@ -68,7 +68,7 @@ func TestLiveMarket(t *testing.T) {
 	}
 	source := &fixedMarket{refused: errors.New("not allowed\nat all")}
 	class := driver.Class{
-		GroupVersionKind: awsv1.SchemeGroupVersion.WithKind(awsv1.Kind), NewList: func() client.ObjectList { return &awsv1.EC2NodeClassList{} },
+		GroupVersionKind: awsv1.GroupVersion().WithKind(awsv1.Kind), NewList: func() client.ObjectList { return &awsv1.EC2NodeClassList{} },
 	}
 	m := &catalogues{cloud: "AWS", kinds: []driver.Class{class}, classes: map[string]client.Object{}, market: source, counted: map[string]bool{}}
 	all, missing := m.of(t.Context(), builder.Build(), pools)

@@ -172,6 +172,8 @@ type openMarket struct{ market *simCloud }
 
 func (m openMarket) Lanes() resources.Table { return m.market.lanes }
 
+func (m openMarket) CountReserved(context.Context, client.Object) error { return nil }
+
 func (m openMarket) Stale() (why error, instead string) { return nil, "there are no others" }
 
 func (m openMarket) Types(client.Object, *karpv1.NodePool) ([]catalog.InstanceType, error) {
