@@ -180,6 +180,9 @@ func TestLG_04_DrainingNodesSaveNothing(t *testing.T) {
 	observe(b, at, 60, "kept")
 	near(t, "unconsolidated", b.Total().Total.Unconsolidated, 4)
 	near(t, "spent", b.Total().Total.Spent, 3)
+	if notes := b.Savings(inspect.SavingsQuery{}).Notes; !slices.Equal(notes, []string{"what the cluster would have cost without consolidation is an estimate"}) {
+		t.Errorf("got %q", notes)
+	}
 }
 
 // The bound counts only while it is known, and is compared with what was spent meanwhile.

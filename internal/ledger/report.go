@@ -13,6 +13,9 @@ import (
 
 const usualLimit = 100
 
+// estimated is said of savings.
+const estimated = "what the cluster would have cost without consolidation is an estimate"
+
 // History returns events, and what the cluster cost meanwhile: the latest of every five minutes of the last day, and of every
 // hour before.
 func (b *Book) History(q inspect.HistoryQuery) inspect.History {
@@ -77,6 +80,9 @@ func (b *Book) Savings(q inspect.SavingsQuery) inspect.Savings {
 		if n := a.days[key].Unpriced; n > 0 {
 			out.Notes = append(out.Notes, fmt.Sprintf("%s: the prices of up to %s were not known, and they are not included", key, count(n, "node")))
 		}
+	}
+	if slices.ContainsFunc(out.Days, func(d inspect.DaySavings) bool { return d.Total.Unconsolidated > d.Total.Spent }) {
+		out.Notes = append(out.Notes, estimated)
 	}
 	if a.dropped > 0 {
 		out.Notes = append(out.Notes, count(a.dropped, "older day")+" had to make room")

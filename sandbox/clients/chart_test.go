@@ -246,7 +246,7 @@ func explainedRights(about func(rights.Right) bool) []string {
 		}
 		rule := rbacv1.PolicyRule{APIGroups: []string{r.Group}, Resources: []string{r.Resource}, Verbs: r.Verbs}
 		if r.Name != "" {
-			rule.ResourceNames = []string{r.Name}
+			rule.ResourceNames = strings.Split(r.Name, ", ")
 		}
 		out = append(out, rightsOf(where[r.Role], []rbacv1.PolicyRule{rule})...)
 	}
