@@ -27,7 +27,7 @@ func spent() *ledger {
 					{Name: "batch", Spent: 9.216, Unconsolidated: 9.216}, {Name: "default", Spent: 36.864, Unconsolidated: 48.384, Evictions: 21},
 				},
 				Namespaces: []inspect.SavingsRow{
-					{Name: "shop", Spent: 27.648, Unconsolidated: 34.56, Evictions: 17}, {Name: "train", Spent: 9.216, Unconsolidated: 11.52, Evictions: 4}, {Name: inspect.RowIdle, Spent: 9.216, Unconsolidated: 11.52},
+					{Name: "shop", Spent: 27.648, Unconsolidated: 27.648, Evictions: 17}, {Name: "train", Spent: 9.216, Unconsolidated: 9.216, Evictions: 4}, {Name: inspect.RowIdle, Spent: 9.216, Unconsolidated: 20.736},
 				},
 			},
 			{

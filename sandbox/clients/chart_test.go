@@ -3,6 +3,7 @@ package clients
 import (
 	"cmp"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
