@@ -19,6 +19,7 @@ type State struct {
 	purchases  purchases    // for pending pods, and for virtual ones until a node has room for them
 
 	virtual map[cluster.PodKey]string // UIDs of the virtual pods of the last round
+	short   bool                      // BuffersShort
 }
 
 // Request is what a plan is made for.
@@ -97,6 +98,7 @@ func (r *Round) Take(verified check.Verified, now time.Time) (solve.Plan, bool) 
 		plan.Unplaced = append(plan.Unplaced, refusedBuyers(r.blocked)...)
 		switch {
 		case len(r.request.Virtual) == 0:
+			s.short = false
 			return plan, true
 		case len(plan.Create) > 0 || plan.Partial || len(r.later) > 0:
 			r.waits = true

@@ -40,9 +40,28 @@ func (r *Round) takeVirtual(plan solve.Plan, now time.Time) bool {
 		return false
 	}
 	plan.Unplaced = append(plan.Unplaced, refusedBuyers(r.blocked)...)
-	r.virtual = plan
+	r.virtual, r.state.short = plan, short(plan, r.view)
 	return true
 }
+
+// short reports whether a plan finds no room on nodes that are up for some virtual pod.
+func short(plan solve.Plan, view *cluster.Snapshot) bool {
+	return len(plan.Create)+len(plan.Unplaced) > 0 || slices.ContainsFunc(plan.Bind, func(b solve.Bind) bool {
+		n := view.Node(b.Node)
+		return n != nil && !n.Initialized
+	})
+}
+
+// BuffersShort reports whether the last plan for virtual pods found no room on nodes that are up for some of them. A plan
+// that has them wait for another round changes nothing of it.
+func (s *State) BuffersShort() bool { return s.short }
+
+// RecordNoPods records that there are neither real nor virtual pods, so that no plan is made.
+func (s *State) RecordNoPods() { s.short = false }
+
+// ReplanDue reports whether a plan is due every ReplanInterval, because real pods are pending or virtual ones have no room on
+// nodes that are up: no trigger follows from time alone, and what kept them from their room may be over.
+func ReplanDue(pending int, buffersShort bool) bool { return pending > 0 || buffersShort }
 
 // Virtual returns the plan for virtual pods. It is false if they wait for the next round, because nodes are launched for
 // real pods first.

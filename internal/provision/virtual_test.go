@@ -223,3 +223,52 @@ func TestCB_13_RefillsAreNoBackOff(t *testing.T) {
 		})
 	}
 }
+
+// CB-12, FM M06: virtual pods are planned for again until nodes that are up have room for all of them.
+func TestCB_12_WhichBuffersAreShort(t *testing.T) {
+	t.Parallel()
+	real, virtual := cluster.Pod{Key: cluster.PodKey{Name: "z"}, Shape: &cluster.Shape{}}, cluster.Pod{Key: cluster.PodKey{Name: "v"}, Shape: &cluster.Shape{}, Virtual: true}
+	view := &cluster.Snapshot{Nodes: []cluster.Node{{Name: "coming"}, {Name: "up", Initialized: true}}}
+	bind := func(node string) solve.Plan { return solve.Plan{Bind: []solve.Bind{{Pod: virtual.Key, Node: node}}} }
+	launch := func(p cluster.Pod) solve.Plan {
+		return solve.Plan{Create: []solve.NewNode{{Pods: []cluster.PodKey{p.Key}}}}
+	}
+	for name, tc := range map[string]struct {
+		real, virtual []cluster.Pod
+		plans         []solve.Plan // for real pods, then for virtual ones
+		before, want  bool
+	}{
+		"room on a node that is up":               {virtual: []cluster.Pod{virtual}, plans: []solve.Plan{bind("up")}, before: true},
+		"room on a node that is on its way":       {virtual: []cluster.Pod{virtual}, plans: []solve.Plan{bind("coming")}, want: true},
+		"a node is launched":                      {virtual: []cluster.Pod{virtual}, plans: []solve.Plan{launch(virtual)}, want: true},
+		"no pool may launch one":                  {virtual: []cluster.Pod{virtual}, plans: []solve.Plan{{Unplaced: []solve.Unplaced{{Pod: virtual.Key}}}}, want: true},
+		"they wait for real pods, were short":     {real: []cluster.Pod{real}, virtual: []cluster.Pod{virtual}, plans: []solve.Plan{launch(real)}, before: true, want: true},
+		"they wait for real pods, had their room": {real: []cluster.Pod{real}, virtual: []cluster.Pod{virtual}, plans: []solve.Plan{launch(real)}},
+		"there are none any more":                 {real: []cluster.Pod{real}, plans: []solve.Plan{launch(real)}, before: true},
+		"there are no pods at all":                {before: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var s provision.State
+			take := func(real, virtual []cluster.Pod, plans ...solve.Plan) {
+				round := s.Begin(provision.Request{View: view, Pods: real, Virtual: virtual})
+				for i, plan := range plans {
+					if _, done := round.Take(check.Verified{Plan: plan, Sound: true}, time.Time{}); done != (i == len(plans)-1) {
+						t.Fatalf("done after %d of %d plans: %v", i+1, len(plans), done)
+					}
+				}
+			}
+			if tc.before {
+				take(nil, []cluster.Pod{virtual}, launch(virtual))
+			}
+			if len(tc.plans) == 0 {
+				s.RecordNoPods()
+			} else {
+				take(tc.real, tc.virtual, tc.plans...)
+			}
+			if got := s.BuffersShort(); got != tc.want || provision.ReplanDue(0, got) != tc.want || !provision.ReplanDue(1, got) {
+				t.Errorf("short: %v, want %v", got, tc.want)
+			}
+		})
+	}
+}

@@ -87,7 +87,7 @@ type Provisioner struct {
 
 	state provision.State // what it carries from one plan to the next
 
-	bufferShort atomic.Bool // the last plan found no room on nodes that are up for some pod of a CapacityBuffer
+	buffersShort atomic.Bool // state.BuffersShort, for triggerWhilePending
 }
 
 // NeedLeaderElection says that only the leader plans.
@@ -144,7 +144,7 @@ func (p *Provisioner) triggerWhilePending(ctx context.Context) {
 					"waiting on cluster sync; nothing is planned until then", "missing", missing, "duration", late.Round(time.Second).String())
 			}
 			p.Metrics.ClusterStateNodes.WithLabelValues().Set(float64(p.Store.Len()))
-			if p.Store.Waiting() > 0 || p.bufferShort.Load() {
+			if provision.ReplanDue(p.Store.Waiting(), p.buffersShort.Load()) {
 				p.Batcher.Trigger(provision.Retrigger)
 			}
 		}
@@ -171,6 +171,7 @@ func (p *Provisioner) Pass(ctx context.Context) {
 	p.reportIgnored(ctx, view.Ignored)
 	p.Metrics.SchedulerIgnoredPods.WithLabelValues().Set(float64(len(view.Ignored)))
 	if len(view.Pods)+len(view.Virtual) == 0 {
+		p.state.RecordNoPods()
 		p.setPlanMetrics(view, solve.Plan{})
 		p.recordBuffers(view, solve.Plan{})
 		return
@@ -263,14 +264,10 @@ func (p *Provisioner) planWithin(ctx context.Context, view store.View) (solve.Pl
 // recordBuffers records a plan for the pods of CapacityBuffers. Nothing is reserved for them against real pods: the record
 // only has the next plan look for their room where it was.
 func (p *Provisioner) recordBuffers(view store.View, plan solve.Plan) {
-	short := len(plan.Create)+len(plan.Unplaced) > 0
 	for _, b := range plan.Bind {
 		p.Store.RecordPlannedNode(b.Pod, b.Node)
-		if n := view.Node(b.Node); n != nil && !n.Initialized {
-			short = true
-		}
 	}
-	p.bufferShort.Store(short)
+	p.buffersShort.Store(p.state.BuffersShort())
 	if p.BuffersPlanned != nil && len(view.Virtual)+len(view.InvalidVirtual) > 0 {
 		p.BuffersPlanned(view.Snapshot, plan, view.InvalidVirtual)
 	}
