@@ -37,11 +37,8 @@ import (
 
 const (
 	name       = "capacitybuffer"
-	pollEvery  = 30 * time.Second       // also for changes that no watch reports
-	retry      = 2 * time.Second        // after a failure; it doubles up to pollEvery
 	collectFor = 200 * time.Millisecond // how long further changes are awaited, to take them in one pass
 	firstSync  = 10 * time.Second       // of a watch at most, before other buffers have their turn
-	patience   = 30 * time.Second       // for which plans wait for the buffers at the start
 )
 
 // AddToScheme registers CapacityBuffers.
@@ -121,25 +118,18 @@ func (b *Buffers) Start(ctx context.Context) error {
 	return nil
 }
 
-// run makes passes: at once when something changed, every pollEvery otherwise, and with back-off after a failure.
+// run makes passes: at once when something changed, and when the last one says so.
 func (b *Buffers) run(ctx context.Context) {
-	start, elected, wait := b.Now(), b.elected, retry
-	lastPoll := time.Time{}
+	elected := b.elected
+	var passes buffer.Passes
 	for ctx.Err() == nil {
-		poll := b.Now().Sub(lastPoll) >= pollEvery
-		if poll {
-			lastPoll = b.Now()
-		}
-		next := pollEvery
-		if failed := b.passFails(ctx, poll); ctx.Err() != nil {
+		failed := b.passFails(ctx, passes.Begin(b.Now()))
+		if ctx.Err() != nil {
 			break
-		} else if failed {
-			next, wait = wait, min(2*wait, pollEvery)
-			if b.Now().Sub(start) >= patience {
-				b.resolved.Store(true) // real pods must not wait for buffers
-			}
-		} else {
-			wait = retry
+		}
+		next, goOn := passes.End(failed, b.Now())
+		if goOn {
+			b.resolved.Store(true)
 		}
 		due := time.NewTimer(next)
 		select {
@@ -347,7 +337,7 @@ func (b *Buffers) follow(ctx context.Context, obj client.Object, list client.Obj
 	switch {
 	case b.watched[kind]:
 		return true, nil
-	case before.text != "" && b.Now().Sub(before.at) < pollEvery:
+	case before.text != "" && b.Now().Sub(before.at) < buffer.PollInterval:
 		return false, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, firstSync)

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	autoscalingv1beta1 "github.com/dovetail-sh/dovetail/api/autoscaling/v1beta1"
+	"github.com/dovetail-sh/dovetail/internal/buffer"
 	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
 	"github.com/dovetail-sh/dovetail/internal/report"
 )
@@ -112,7 +113,7 @@ func (s *fixture) passes(n int) (failed []string) {
 		if err := s.pass(log.IntoContext(s.t.Context(), logger), true); err != nil {
 			failed = append(failed, err.Error())
 		}
-		s.now = s.now.Add(pollEvery)
+		s.now = s.now.Add(buffer.PollInterval)
 	}
 	return failed
 }
