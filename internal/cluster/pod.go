@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
@@ -25,6 +26,23 @@ func (k PodKey) String() string { return k.Namespace + "/" + k.Name }
 // Compare orders keys by namespace, then by name.
 func (k PodKey) Compare(other PodKey) int {
 	return cmp.Or(strings.Compare(k.Namespace, other.Namespace), strings.Compare(k.Name, other.Name))
+}
+
+// PodID is one pod; a later one with the same name is another.
+type PodID struct {
+	Namespace, Name string
+	UID             types.UID
+}
+
+// PodIDOf identifies a pod.
+func PodIDOf(p *corev1.Pod) PodID { return PodID{Namespace: p.Namespace, Name: p.Name, UID: p.UID} }
+
+// String is the name as people write it.
+func (id PodID) String() string { return id.Namespace + "/" + id.Name }
+
+// Key is the name as the API server knows it.
+func (id PodID) Key() types.NamespacedName {
+	return types.NamespacedName{Namespace: id.Namespace, Name: id.Name}
 }
 
 // Pod is one pod. What scheduling depends on is in its Shape, which equal pods share.

@@ -30,6 +30,12 @@ const (
 	InvalidRequest  = "invalid_request"
 )
 
+// Back-off of reconciles that fail.
+const (
+	FirstRetry = time.Second
+	LastRetry  = 30 * time.Second
+)
+
 // How long things may take (V15-37 to V15-39).
 const (
 	MinDrain = 5 * time.Second // a pod bound before the taint was seen shows up in this time

@@ -80,7 +80,7 @@ func (r *DeletionCosts) Pass(ctx context.Context) error {
 	for _, change := range disrupt.CostChanges(disrupt.View{DisruptionView: r.Store.Disruption(offers)}, nodes.Items, pods) {
 		r.Metrics.DeletionCostPending.WithLabelValues(change.Pool).Inc()
 		for _, p := range change.Pods {
-			r.Queue.Enqueue(PodCost{Pod: loop.PodID{Namespace: p.Namespace, Name: p.Name, UID: p.UID}, Value: change.Value})
+			r.Queue.Enqueue(PodCost{Pod: cluster.PodIDOf(p), Value: change.Value})
 		}
 	}
 	r.ranked = disrupt.CostRanking{Changes: changes, At: now}

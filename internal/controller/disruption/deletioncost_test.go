@@ -29,7 +29,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
 	"github.com/dovetail-sh/dovetail/internal/controller/disruption"
-	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
@@ -226,7 +225,7 @@ func TestV15_56_Writes(t *testing.T) {
 				},
 			}).Build()
 			q := &disruption.CostWrites{Client: api, Metrics: metric.New(prometheus.NewRegistry())}
-			id := loop.PodID{Namespace: "default", Name: "p", UID: "p"}
+			id := cluster.PodID{Namespace: "default", Name: "p", UID: "p"}
 			q.Enqueue(disruption.PodCost{Pod: id, Value: "3"})
 			q.Enqueue(disruption.PodCost{Pod: id, Value: tc.value}) // the last wins
 			_, err := q.Reconcile(t.Context(), id)
@@ -264,7 +263,7 @@ func TestV15_56_WithoutTheRightToPatchPods(t *testing.T) {
 	var lines []string
 	ctx := log.IntoContext(t.Context(), funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{}))
 	q := &disruption.CostWrites{Client: api, Metrics: metric.New(prometheus.NewRegistry())}
-	id := loop.PodID{Namespace: "default", Name: "p", UID: "p"}
+	id := cluster.PodID{Namespace: "default", Name: "p", UID: "p"}
 	for range 2 {
 		q.Enqueue(disruption.PodCost{Pod: id, Value: "3"})
 		if _, err := q.Reconcile(ctx, id); err != nil || q.Len() != 0 {

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 	"github.com/dovetail-sh/dovetail/internal/rights"
@@ -30,7 +31,7 @@ const (
 
 // PodCost is a deletion cost that a pod should have; empty: none.
 type PodCost struct {
-	Pod   loop.PodID
+	Pod   cluster.PodID
 	Value string
 }
 
@@ -42,9 +43,9 @@ type CostWrites struct {
 	Workers int
 
 	mu           sync.Mutex
-	pending      map[loop.PodID]string
-	queue        workqueue.TypedRateLimitingInterface[loop.PodID] // nil until started
-	denialLogged bool                                             // that pods may not be patched
+	pending      map[cluster.PodID]string
+	queue        workqueue.TypedRateLimitingInterface[cluster.PodID] // nil until started
+	denialLogged bool                                                // that pods may not be patched
 }
 
 // Register adds the queue to a manager.
@@ -53,7 +54,7 @@ func (q *CostWrites) Register(mgr ctrl.Manager) error {
 }
 
 // start takes the queue of the controller and adds what was enqueued before.
-func (q *CostWrites) start(_ context.Context, queue workqueue.TypedRateLimitingInterface[loop.PodID]) error {
+func (q *CostWrites) start(_ context.Context, queue workqueue.TypedRateLimitingInterface[cluster.PodID]) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.queue = queue
@@ -69,7 +70,7 @@ func (q *CostWrites) Enqueue(costs ...PodCost) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.pending == nil {
-		q.pending = map[loop.PodID]string{}
+		q.pending = map[cluster.PodID]string{}
 	}
 	for _, w := range costs {
 		q.pending[w.Pod] = w.Value
@@ -88,7 +89,7 @@ func (q *CostWrites) Len() int {
 
 // Reconcile writes the cost of one pod. One that another client wrote meanwhile is left to the next
 // ranking.
-func (q *CostWrites) Reconcile(ctx context.Context, id loop.PodID) (ctrl.Result, error) {
+func (q *CostWrites) Reconcile(ctx context.Context, id cluster.PodID) (ctrl.Result, error) {
 	q.mu.Lock()
 	value, pending := q.pending[id]
 	q.mu.Unlock()
@@ -114,7 +115,7 @@ func (q *CostWrites) Reconcile(ctx context.Context, id loop.PodID) (ctrl.Result,
 	return ctrl.Result{}, nil
 }
 
-func (q *CostWrites) write(ctx context.Context, id loop.PodID, value string) (result string, err error) {
+func (q *CostWrites) write(ctx context.Context, id cluster.PodID, value string) (result string, err error) {
 	pod := &corev1.Pod{}
 	err = q.Client.Get(ctx, id.Key(), pod)
 	switch {

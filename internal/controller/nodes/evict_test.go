@@ -18,8 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
-	"github.com/dovetail-sh/dovetail/internal/controller/loop"
-	"github.com/dovetail-sh/dovetail/internal/controller/nodes"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/drain"
 	"github.com/dovetail-sh/dovetail/internal/event"
 )
@@ -49,7 +48,7 @@ func (a *evictionAPI) funcs() interceptor.Funcs {
 	}
 }
 
-var webID = loop.PodID{Namespace: "default", Name: "web", UID: "uid-web"}
+var webID = cluster.PodID{Namespace: "default", Name: "web", UID: "uid-web"}
 
 func tooMany() error {
 	err := apierrors.NewTooManyRequests("no", 0)
@@ -103,7 +102,7 @@ func TestLC35_AnswersOfTheEvictionAPI(t *testing.T) {
 			api := &evictionAPI{err: tc.response}
 			w := newWorld(t, api.funcs(), append(tc.objects, endNodeObject(), endPod("web"))...)
 			w.delete(endNodeObject())
-			w.queue.Add(nodes.Eviction{Pod: webID, Node: "n", Reason: "Drifted"})
+			w.queue.Add(drain.Eviction{Pod: webID, Node: "n", Reason: "Drifted"})
 			result, err := w.queue.Reconcile(t.Context(), webID)
 			if (err != nil) != tc.wantErr || result.RequeueAfter != tc.after || w.queue.Len() != tc.left {
 				t.Errorf("error %v, again after %s, %d left; want %t, %s, %d", err, result.RequeueAfter, w.queue.Len(), tc.wantErr, tc.after, tc.left)
@@ -156,7 +155,7 @@ func TestLC34_WhoIsDropped(t *testing.T) {
 			if !tc.keep {
 				w.delete(endNodeObject())
 			}
-			w.queue.Add(nodes.Eviction{Pod: webID, Node: "n"})
+			w.queue.Add(drain.Eviction{Pod: webID, Node: "n"})
 			if _, err := w.queue.Reconcile(t.Context(), webID); err != nil {
 				t.Fatal(err)
 			}
@@ -175,7 +174,7 @@ func TestLC36_TheDeadlineDeletes(t *testing.T) {
 	w := newWorld(t, api.funcs(), endNodeObject(), held)
 	w.delete(endNodeObject())
 	deadline := w.clock.Add(time.Minute)
-	w.queue.Add(nodes.Eviction{Pod: webID, Node: "n", Reason: "Expired", Limit: drain.Limit{At: deadline}})
+	w.queue.Add(drain.Eviction{Pod: webID, Node: "n", Reason: "Expired", Limit: drain.Limit{At: deadline}})
 	reconcile := func() {
 		t.Helper()
 		if _, err := w.queue.Reconcile(t.Context(), webID); err != nil {
@@ -215,7 +214,7 @@ func TestFM_N16_BackOffIsPerPod(t *testing.T) {
 	api := &evictionAPI{err: tooMany()}
 	w := newWorld(t, api.funcs(), endNodeObject(), endPod("web"), endPod("db"))
 	w.delete(endNodeObject())
-	w.queue.Add(nodes.Eviction{Pod: webID, Node: "n"})
+	w.queue.Add(drain.Eviction{Pod: webID, Node: "n"})
 	var got []time.Duration
 	for range 9 {
 		result, err := w.queue.Reconcile(t.Context(), webID)
@@ -223,15 +222,15 @@ func TestFM_N16_BackOffIsPerPod(t *testing.T) {
 			t.Fatal(err)
 		}
 		got = append(got, result.RequeueAfter)
-		w.queue.Add(nodes.Eviction{Pod: webID, Node: "n"})
+		w.queue.Add(drain.Eviction{Pod: webID, Node: "n"})
 	}
 	ms := time.Millisecond
 	want := []time.Duration{100 * ms, 200 * ms, 400 * ms, 800 * ms, 1600 * ms, 3200 * ms, 6400 * ms, 10000 * ms, 10000 * ms}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("back-off (-want +got):\n%s", diff)
 	}
-	dbID := loop.PodID{Namespace: "default", Name: "db", UID: "uid-db"}
-	w.queue.Add(nodes.Eviction{Pod: dbID, Node: "n"})
+	dbID := cluster.PodID{Namespace: "default", Name: "db", UID: "uid-db"}
+	w.queue.Add(drain.Eviction{Pod: dbID, Node: "n"})
 	if result, _ := w.queue.Reconcile(t.Context(), dbID); result.RequeueAfter != 100*ms {
 		t.Errorf("another pod waits %s, want 100ms", result.RequeueAfter)
 	}
@@ -242,7 +241,7 @@ func TestV15_37_TimeoutEntries(t *testing.T) {
 	t.Parallel()
 	api := &evictionAPI{}
 	w := newWorld(t, api.funcs(), endPod("web"), endNodeObject(func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{karpv1.RebootingTaint()} }))
-	w.queue.Add(nodes.Eviction{Pod: webID, Node: "n", Limit: drain.Limit{At: w.clock.Add(time.Minute), Stay: true}})
+	w.queue.Add(drain.Eviction{Pod: webID, Node: "n", Limit: drain.Limit{At: w.clock.Add(time.Minute), Stay: true}})
 	for range 2 {
 		if _, err := w.queue.Reconcile(t.Context(), webID); err != nil {
 			t.Fatal(err)

@@ -17,8 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/controller/loop"
-	"github.com/dovetail-sh/dovetail/internal/controller/nodes"
+	"github.com/dovetail-sh/dovetail/internal/drain"
 )
 
 // offlineManager runs controllers that watch nothing.
@@ -58,7 +59,7 @@ func TestTheQueueEvictsEachPodOnce(t *testing.T) {
 	w.delete(endNodeObject())
 	add := func(i int) {
 		name := fmt.Sprintf("p%d", i)
-		w.queue.Add(nodes.Eviction{Pod: loop.PodID{Namespace: "default", Name: name, UID: types.UID("uid-" + name)}, Node: "n"})
+		w.queue.Add(drain.Eviction{Pod: cluster.PodID{Namespace: "default", Name: name, UID: types.UID("uid-" + name)}, Node: "n"})
 	}
 	for i := range before {
 		add(i)

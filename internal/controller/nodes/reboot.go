@@ -32,12 +32,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reboot"
 )
 
-// Back-off of calls to the cloud that may work later.
-const (
-	rebootBackoff    = time.Second
-	rebootBackoffMax = 30 * time.Second
-)
-
 // rebooter is the part of a cloud that reboots.
 type rebooter interface {
 	Reboot(ctx context.Context, claim *karpv1.NodeClaim, operation string) error
@@ -78,7 +72,7 @@ func (r *Reboots) Register(mgr ctrl.Manager) error {
 			n, ok := obj.(*corev1.Node)
 			return ok && slices.ContainsFunc(n.Spec.Taints, isRebooting)
 		}))).
-		WithOptions(loop.Options(r.Workers, rebootBackoff, rebootBackoffMax)).
+		WithOptions(loop.Options(r.Workers, reboot.FirstRetry, reboot.LastRetry)).
 		Complete(r)
 }
 
@@ -156,13 +150,9 @@ func (r rebootShell) Perform(ctx context.Context, facts *reboot.Facts, step rebo
 	for _, note := range step.Pods.Notes {
 		r.Events.Emit(note.Pod, note.Event)
 	}
-	list := make([]Eviction, 0, len(step.Pods.Evict))
-	for _, p := range step.Pods.Evict {
-		list = append(list, Eviction{
-			Pod: loop.PodID{Namespace: p.Namespace, Name: p.Name, UID: p.UID}, Node: facts.Node.Name, Limit: step.Limit, Reason: string(karpv1.ReasonUnhealthy),
-		})
+	if facts.Node != nil {
+		r.Queue.Add(step.Pods.Evictions(facts.Node.Name, step.Limit, string(karpv1.ReasonUnhealthy))...)
 	}
-	r.Queue.Add(list...)
 	if step.Claim == nil {
 		return nil
 	}

@@ -31,7 +31,7 @@ import (
 
 // evictor queues pods for eviction.
 type evictor interface {
-	Add(evictions ...Eviction)
+	Add(evictions ...drain.Eviction)
 	Tries(pods []*corev1.Pod) map[types.UID]drain.Try
 }
 
@@ -57,7 +57,7 @@ func (r *NodeTermination) Register(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("node.termination").
 		For(&corev1.Node{}, builder.WithPredicates(predicate.NewPredicateFuncs(isTerminating))).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.terminatingNodeOf), builder.WithPredicates(podLeft())).
-		WithOptions(loop.Options(r.Workers, loop.DrainBackoff, loop.DrainBackoffMax)).
+		WithOptions(loop.Options(r.Workers, drain.FirstRetry, drain.LastRetry)).
 		Complete(r)
 }
 
@@ -208,7 +208,7 @@ func (s nodeShell) Perform(ctx context.Context, facts *drain.Facts, step drain.S
 	for _, note := range step.Pods.Notes {
 		r.Events.Emit(note.Pod, note.Event)
 	}
-	r.Queue.Add(evictions(facts, step)...)
+	r.Queue.Add(step.Pods.Evictions(facts.Node.Name, step.Limit, drain.ReasonOf(facts.Claim))...)
 	if !step.Query && !step.Terminate { // else it is not known yet
 		r.Drains.recordWaits(facts.Node, facts.Claim, step.Waits, facts.Now)
 	}
@@ -249,27 +249,6 @@ func (r *NodeTermination) writeNodeMarks(ctx context.Context, facts *drain.Facts
 		log.FromContext(ctx).Info("tainted node", "taint.Key", taint.Key, "taint.Value", taint.Value, "taint.Effect", taint.Effect)
 	}
 	return nil
-}
-
-// evictions are the pods of a step, for the queue.
-func evictions(facts *drain.Facts, step drain.Step) []Eviction {
-	one := func(p *corev1.Pod, due bool) Eviction {
-		return Eviction{
-			Pod:    loop.PodID{Namespace: p.Namespace, Name: p.Name, UID: p.UID},
-			Node:   facts.Node.Name,
-			Limit:  step.Limit,
-			Reason: drain.ReasonOf(facts.Claim),
-			Due:    due,
-		}
-	}
-	out := make([]Eviction, 0, len(step.Pods.Delete)+len(step.Pods.Evict))
-	for _, d := range step.Pods.Delete {
-		out = append(out, one(d.Pod, true))
-	}
-	for _, p := range step.Pods.Evict {
-		out = append(out, one(p, false))
-	}
-	return out
 }
 
 // Release removes the finalizer and measures how long the termination took.

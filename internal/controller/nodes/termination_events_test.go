@@ -112,7 +112,7 @@ func TestTheQueueKnowsHowFarItIs(t *testing.T) {
 	w := newWorld(t, api.funcs(), endNodeObject(), endPod("web"))
 	w.delete(endNodeObject())
 	began := w.clock
-	w.queue.Add(nodes.Eviction{Pod: webID, Node: "n"})
+	w.queue.Add(drain.Eviction{Pod: webID, Node: "n"})
 	protect := func(value string) {
 		p := endPod("web")
 		if value != "" {
