@@ -131,32 +131,24 @@ type OrderResult struct {
 	Outcome Outcome
 }
 
-// OrderStep is what follows from an order.
-type OrderStep struct {
-	Replan  bool // soon: the next plan sees what others did, or uses other offerings
-	BackOff bool // nothing is launched from the pool for a while
-}
-
-// RecordOrders records the outcome of the nodes of a plan, and returns what follows from each.
-func (s *State) RecordOrders(list []OrderResult, view *cluster.Snapshot, now time.Time) []OrderStep {
+// RecordOrders records the outcome of the nodes of a plan, and reports whether to plan again soon: the next plan sees what
+// others did, or uses other offerings.
+func (s *State) RecordOrders(list []OrderResult, view *cluster.Snapshot, now time.Time) (replan bool) {
 	uids := make(map[cluster.PodKey]string, len(view.Pending))
 	for i := range view.Pending {
 		uids[view.Pending[i].Key] = view.Pending[i].UID
 	}
 	maps.Copy(uids, s.virtual)
-	steps := make([]OrderStep, len(list))
-	for i, o := range list {
+	for _, o := range list {
 		switch o.Outcome {
 		case Created:
 			s.purchases.recordPurchase(o.Node.Pods, uids, o.Claim, now)
-		case Outdated:
-			steps[i].Replan = true
-		case Denied:
-			steps[i] = OrderStep{Replan: true, BackOff: true}
+		case Outdated, Denied:
+			replan = true
 		case Obsolete, Failed: // the next plan comes by itself
 		}
 	}
-	return steps
+	return replan
 }
 
 // Undersized returns the nodes that are too small for pods of a plan, and counts the pods.

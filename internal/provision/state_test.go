@@ -59,21 +59,23 @@ func TestRecordOrders(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		outcome Outcome
-		want    OrderStep
+		replan  bool
 		counts  bool
 	}{
 		"created":                  {outcome: Created, counts: true},
 		"no pod needs it any more": {outcome: Obsolete},
-		"others were faster":       {outcome: Outdated, want: OrderStep{Replan: true}},
-		"denied":                   {outcome: Denied, want: OrderStep{Replan: true, BackOff: true}},
+		"others were faster":       {outcome: Outdated, replan: true},
+		"denied":                   {outcome: Denied, replan: true},
 		"failed":                   {outcome: Failed},
 	} {
 		var s State
 		view := &cluster.Snapshot{Pending: []cluster.Pod{{Key: cluster.PodKey{Name: "pod"}, UID: "1", Shape: &cluster.Shape{}}}}
 		s.Begin(Request{View: view, Pods: view.Pending})
 		order := OrderResult{Node: solve.NewNode{Pods: []cluster.PodKey{{Name: "pod"}, {Name: "runs on a terminating node"}}}, Claim: "c", Outcome: tc.outcome}
-		if got := s.RecordOrders([]OrderResult{order}, view, time.Time{}); len(got) != 1 || got[0] != tc.want {
-			t.Errorf("%s: %+v, want %+v", name, got, tc.want)
+		for _, list := range [][]OrderResult{{order}, {order, {Outcome: Failed}}} {
+			if got := s.RecordOrders(list, view, time.Time{}); got != tc.replan {
+				t.Errorf("%s: plans again %v, want %v", name, got, tc.replan)
+			}
 		}
 		if (len(s.purchases) == 1) != tc.counts {
 			t.Errorf("%s: nodes are known for %d pods", name, len(s.purchases))

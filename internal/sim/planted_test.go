@@ -65,7 +65,7 @@ func plantedBugs() []plantedBug {
 			}
 		}},
 		{name: "nodes that were launched for a pod are forgotten", seed: 7, rules: []string{"one node after another"}, plant: func(s *sim.Steps) {
-			s.RecordOrders = func(state *provision.State, list []provision.OrderResult, _ *cluster.Snapshot, now time.Time) []provision.OrderStep {
+			s.RecordOrders = func(state *provision.State, list []provision.OrderResult, _ *cluster.Snapshot, now time.Time) bool {
 				return state.RecordOrders(list, &cluster.Snapshot{}, now)
 			}
 		}},

@@ -91,16 +91,8 @@ func (p *process) provision() {
 	for i := range created {
 		results[i] = created[i].Result()
 	}
-	for i, step := range p.w.config.Steps.RecordOrders(&p.state, results, view.Snapshot, p.w.now) {
-		if step.BackOff {
-			p.launches.RecordDenied(results[i].Node.Pool, p.w.now)
-		}
-		if step.Replan {
-			p.planned = look{rev: -1}
-			p.requestPlan(provision.Retrigger)
-		}
-	}
-	if round.ReplansAfter(results) {
+	p.backOffDenied(created)
+	if replan := p.w.config.Steps.RecordOrders(&p.state, results, view.Snapshot, p.w.now); replan || round.ReplansAfter(results) {
 		p.planned = look{rev: -1}
 		p.requestPlan(provision.Retrigger)
 	}
@@ -147,21 +139,17 @@ func (p *process) poolsByName() map[string]*karpv1.NodePool {
 }
 
 // orderAll creates the claims of the replacements of a command.
-func (p *process) orderAll(list []solve.NewNode, lanes resources.Table, version uint64, replacing *disrupt.Command) (out command.Orders) {
-	var failed []error
-	for _, c := range p.createClaims(execute.Batch{
+func (p *process) orderAll(list []solve.NewNode, lanes resources.Table, version uint64, replacing *disrupt.Command) command.Orders {
+	return execute.Orders(p.createClaims(execute.Batch{
 		Nodes: list, Pools: p.poolsByName(), Lanes: lanes, Version: version, Reason: strings.ToLower(string(replacing.Reason)), Command: replacing.Token(), Marks: replacing.Marks(),
-	}) {
-		if failed = append(failed, c.Err); c.Denied() {
-			out.Denied = append(out.Denied, c.Node.Pool)
-		}
-		if c.Claim != nil {
-			out.Created = append(out.Created, command.Replacement{Name: c.Claim.Name, UID: c.Claim.UID, Pods: c.Node.Pods})
-		}
+	}))
+}
+
+// backOffDenied backs off the pools whose claims were denied.
+func (p *process) backOffDenied(created []execute.Created) {
+	for _, name := range p.w.config.Steps.DeniedPools(created) {
+		p.launches.RecordDenied(name, p.w.now)
 	}
-	out.Err = errors.Join(failed...)
-	out.Outdated = errors.Is(out.Err, execute.ErrOutdated)
-	return out
 }
 
 // createClaims writes the claims of planned nodes, one after another.
@@ -206,7 +194,7 @@ func (p *process) writeClaim(b execute.Batch, n solve.NewNode, claim *karpv1.Nod
 	if there := p.w.api.claims[claim.Name]; there != nil {
 		return there, errors.New("the name is taken")
 	}
-	if err := p.w.admit(p, n.Pool, b.Reason == execute.Provisioned && b.Pools[n.Pool].Spec.Replicas != nil); err != nil {
+	if err := p.w.admit(p, n.Pool); err != nil {
 		return nil, err
 	}
 	claim.UID, claim.CreationTimestamp = p.w.api.uid("claim"), metav1.NewTime(p.w.now)

@@ -74,8 +74,8 @@ func (p *process) fill(of *karpv1.NodePool, step pool.StaticStep) {
 		p.w.broken("static", "%v", err)
 		return
 	}
-	p.createClaims(execute.Batch{
+	p.backOffDenied(p.createClaims(execute.Batch{
 		Nodes: slices.Repeat([]solve.NewNode{node}, step.Create), Pools: map[string]*karpv1.NodePool{of.Name: of}, Lanes: lanes,
 		Reason: execute.Provisioned, Command: step.Order,
-	})
+	}))
 }

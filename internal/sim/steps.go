@@ -10,11 +10,13 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/api/v1alpha1"
+	"github.com/dovetail-sh/dovetail/internal/buffer"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/devices"
 	"github.com/dovetail-sh/dovetail/internal/drain"
+	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/interruption"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/overlay"
@@ -31,19 +33,27 @@ import (
 type Steps struct {
 	NodeProtectedBy func(*corev1.Node, *karpv1.NodePool) string
 	WindowCloses    func(*provision.Window) time.Time
-	RecordOrders    func(*provision.State, []provision.OrderResult, *cluster.Snapshot, time.Time) []provision.OrderStep
+	RecordOrders    func(*provision.State, []provision.OrderResult, *cluster.Snapshot, time.Time) (replan bool)
+	DeniedPools     func([]execute.Created) []string
+	ReplanDue       func(pending int, buffersShort bool) bool
+	EndBufferPass   func(p *buffer.Passes, failed bool, now time.Time) (next time.Duration, goOn bool)
 	Grow, Shrink    func(pool.StaticFacts) pool.StaticStep
 	AvailableTypes  func(*provision.LaunchBackoff, string, []catalog.InstanceType, time.Time) []catalog.InstanceType
 	LaunchWait      func(b *provision.Batches, batch int, waited time.Duration) time.Duration
 	RecordLaunch    func(*provision.LaunchBackoff, *karpv1.NodeClaim, cloud.Instance, error, time.Time)
 	AdvanceNode     func(context.Context, drain.Facts, *drain.Calls, drain.NodeShell) (time.Duration, error)
 	InstanceOf      func(claim *karpv1.NodeClaim, launched cloud.ID) cloud.ID
+	NodeMissing     func(claim *karpv1.NodeClaim, cached []*corev1.Node) bool
 	AdvanceClaim    func(context.Context, drain.ClaimFacts, *drain.Calls, drain.ClaimShell) (time.Duration, error)
 	Interrupt       func(*interruption.State, interruption.Notice, *karpv1.NodeClaim, string, time.Time) []interruption.Effect
 	BlockEnding     func(lifecycle.Blocks, *karpv1.NodeClaim, time.Time) (end time.Time, ending bool)
 	OnDemandLabels  func(labels map[string]string, reservation ...string) map[string]string
+	AddEvictions    func(*drain.EvictionQueue, time.Time, ...drain.Eviction) (wake []cluster.PodID)
+	NextEviction    func(*drain.EvictionQueue, cluster.PodID, *corev1.Pod, *corev1.Node, time.Time) drain.EvictionStep
+	RecordEviction  func(*drain.EvictionQueue, cluster.PodID, drain.Act, error, time.Time) drain.EvictionOutcome
 	AdvanceReboot   func(context.Context, reboot.Facts, *reboot.Calls, reboot.Shell) (time.Duration, error)
 
+	NextPool       func(pool.Facts) (pool.Step, error)
 	RegistrationOf func([]metav1.Condition, []pool.Result) pool.Registration
 
 	RecordRisk func(*risk.Book, risk.Event, risk.Offering, time.Time)
@@ -66,6 +76,15 @@ func (s Steps) complete() Steps {
 	if s.RecordOrders == nil {
 		s.RecordOrders = (*provision.State).RecordOrders
 	}
+	if s.DeniedPools == nil {
+		s.DeniedPools = execute.DeniedPools
+	}
+	if s.ReplanDue == nil {
+		s.ReplanDue = provision.ReplanDue
+	}
+	if s.EndBufferPass == nil {
+		s.EndBufferPass = (*buffer.Passes).End
+	}
 	if s.Grow == nil {
 		s.Grow = pool.Grow
 	}
@@ -87,11 +106,17 @@ func (s Steps) complete() Steps {
 	if s.InstanceOf == nil {
 		s.InstanceOf = drain.InstanceOf
 	}
+	if s.NodeMissing == nil {
+		s.NodeMissing = lifecycle.NodeMissing
+	}
 	if s.AdvanceClaim == nil {
 		s.AdvanceClaim = drain.AdvanceClaim
 	}
 	if s.Interrupt == nil {
 		s.Interrupt = (*interruption.State).Advance
+	}
+	if s.NextPool == nil {
+		s.NextPool = pool.Next
 	}
 	if s.RegistrationOf == nil {
 		s.RegistrationOf = pool.RegistrationOf
@@ -101,6 +126,15 @@ func (s Steps) complete() Steps {
 	}
 	if s.OnDemandLabels == nil {
 		s.OnDemandLabels = lifecycle.OnDemandLabels
+	}
+	if s.AddEvictions == nil {
+		s.AddEvictions = (*drain.EvictionQueue).Add
+	}
+	if s.NextEviction == nil {
+		s.NextEviction = (*drain.EvictionQueue).Next
+	}
+	if s.RecordEviction == nil {
+		s.RecordEviction = (*drain.EvictionQueue).Record
 	}
 	if s.AdvanceReboot == nil {
 		s.AdvanceReboot = reboot.Advance

@@ -11,18 +11,13 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 )
 
-// admit is an admission webhook, which denies the claims of some pools for some time. Claims that fill a static pool have
-// a back-off of their own, that of the queue of their controller, which is not modelled.
-func (w *World) admit(p *process, pool string, fills bool) error {
-	if !fills {
-		w.checks.ordersDenied(p, pool)
-	}
+// admit is an admission webhook, which denies the claims of some pools for some time.
+func (w *World) admit(p *process, pool string) error {
+	w.checks.ordersDenied(p, pool)
 	if !w.now.Before(w.denied[pool]) {
 		return nil
 	}
-	if !fills {
-		w.checks.denials[pool] = w.now
-	}
+	w.checks.denials[pool] = w.now
 	return apierrors.NewForbidden(schema.GroupResource{Group: karpv1.Group, Resource: "nodeclaims"}, "", errors.New("admission denies it"))
 }
 

@@ -107,19 +107,10 @@ func conflictErrors(list []error) []error {
 
 // orderAndQueue creates the replacements of a command and hands it to the queue.
 func (s *starter) orderAndQueue(ctx context.Context, c disrupt.Command, decided, fresh disrupt.View, offers map[string][]catalog.InstanceType) error {
-	created, err := s.createReplacements(ctx, c, decided, fresh, offers)
-	orders := command.Orders{Err: err, Outdated: errors.Is(err, execute.ErrOutdated)}
-	for _, made := range created {
-		if made.Denied() {
-			orders.Denied = append(orders.Denied, made.Node.Pool)
-		}
-		if made.Claim != nil {
-			orders.Created = append(orders.Created, command.Replacement{Name: made.Claim.Name, UID: made.Claim.UID, Pods: made.Node.Pods})
-		}
-	}
+	orders := s.createReplacements(ctx, c, decided, fresh, offers)
 	s.reportOrder(ctx, c, orders)
-	if err != nil {
-		return err
+	if orders.Err != nil {
+		return orders.Err
 	}
 	defer loop.Wake(s.worker.queue.wake) // also if nothing is waited for: what cannot be deleted now is tried again there
 	if len(orders.Created) == 0 {
@@ -142,12 +133,12 @@ func (s *starter) reportOrder(ctx context.Context, c disrupt.Command, orders com
 
 // createReplacements creates the claims of the replacements. It checks limits again, and whether another loop
 // has created a node for the same pods since the decision: they may have left the nodes of the command.
-func (s *starter) createReplacements(ctx context.Context, c disrupt.Command, decided, fresh disrupt.View, offers map[string][]catalog.InstanceType) ([]execute.Created, error) {
+func (s *starter) createReplacements(ctx context.Context, c disrupt.Command, decided, fresh disrupt.View, offers map[string][]catalog.InstanceType) command.Orders {
 	if c.Replacements() == 0 {
-		return nil, nil
+		return command.Orders{}
 	}
 	if s.claims == nil || decided.Cluster == nil || fresh.Cluster == nil {
-		return nil, errors.New("replacements cannot be ordered now")
+		return command.Orders{Err: errors.New("replacements cannot be ordered now")}
 	}
 	batch := execute.Batch{
 		Pools: map[string]*karpv1.NodePool{}, Lanes: fresh.Cluster.Resources, Version: decided.Cluster.Version,
@@ -165,14 +156,9 @@ func (s *starter) createReplacements(ctx context.Context, c disrupt.Command, dec
 		return execute.FromTemplate(pool, fresh.Cluster.Words, fresh.Cluster.Resources, offers[name])
 	})
 	if err != nil {
-		return nil, err
+		return command.Orders{Err: err}
 	}
-	created := s.claims.Create(ctx, batch)
-	var failed []error
-	for i := range created {
-		failed = append(failed, created[i].Err)
-	}
-	return created, errors.Join(failed...)
+	return execute.Orders(s.claims.Create(ctx, batch))
 }
 
 // reboot hands a command over to the reboot controller (V15-34), unless the budget was spent meanwhile.

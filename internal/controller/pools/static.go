@@ -50,6 +50,7 @@ type orderer interface {
 // launchBackoff knows which static pools cannot launch at present.
 type launchBackoff interface {
 	PoolBackedOff(pool string, now time.Time) bool
+	RecordDenied(pool string, now time.Time)
 }
 
 // Static keeps pools with replicas at their size (LC-46, LC-47).
@@ -218,6 +219,9 @@ func (s *Static) create(ctx context.Context, facts *pool.StaticFacts, step pool.
 		Nodes: slices.Repeat([]solve.NewNode{node}, step.Create), Pools: map[string]*karpv1.NodePool{facts.Pool.Name: facts.Pool}, Lanes: lanes,
 		Reason: execute.Provisioned, Command: step.Order,
 	})
+	for _, name := range execute.DeniedPools(created) {
+		s.LaunchBackoff.RecordDenied(name, s.Now())
+	}
 	var failed []error
 	for i := range created {
 		if err := created[i].Err; err != nil && !errors.Is(err, execute.ErrAtLimit) {

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -421,6 +422,42 @@ func TestStaticPoolRests(t *testing.T) {
 	}
 	if all, _ := f.claims(); len(all) != 0 {
 		t.Errorf("ordered %v while it rests", all)
+	}
+}
+
+// FM A14, G12: an admission webhook denies the claims of a static pool. The pool is backed off as it would be if its claims
+// were for pods: they are requested again after a minute, then after two, and so on, until one is launched.
+func TestFM_A14_DeniedClaimsOfStaticPools(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3, "")
+	now := time.Now()
+	f.static.Now = func() time.Time { return now }
+	var tries []time.Duration
+	began, last := now, time.Duration(-1)
+	var mu sync.Mutex
+	f.create = func(string) (bool, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if at := now.Sub(began); at != last {
+			tries, last = append(tries, at), at
+		}
+		return false, apierrors.NewForbidden(schema.GroupResource{Resource: "nodeclaims"}, "", errors.New("admission denies it"))
+	}
+	for ; now.Sub(began) < 10*time.Minute; now = now.Add(10 * time.Second) {
+		result, err := f.static.Grow(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "fixed"}})
+		if requested := last == now.Sub(began); (err != nil) != requested || err == nil && result.RequeueAfter <= 0 {
+			t.Errorf("after %s: claims requested %v, again after %s, error %v", now.Sub(began), requested, result.RequeueAfter, err)
+		}
+	}
+	if want := []time.Duration{0, time.Minute, 3 * time.Minute, 7 * time.Minute}; !slices.Equal(tries, want) {
+		t.Errorf("claims were requested after %v, want %v", tries, want)
+	}
+	f.create, now = nil, began.Add(15*time.Minute)
+	if err := f.grow(); err != nil {
+		t.Fatal(err)
+	}
+	if all, _ := f.claims(); len(all) != 3 {
+		t.Errorf("%d claims once they are not denied any more, want 3", len(all))
 	}
 }
 

@@ -314,8 +314,13 @@ func (p *Provisioner) reportCreated(ctx context.Context, view store.View, create
 	for i := range created {
 		results[i] = created[i].Result()
 	}
-	for i, step := range p.state.RecordOrders(results, view.Snapshot, p.Now()) {
-		c := created[i]
+	for _, pool := range execute.DeniedPools(created) {
+		p.LaunchBackoff.RecordDenied(pool, p.Now())
+	}
+	if p.state.RecordOrders(results, view.Snapshot, p.Now()) {
+		p.Batcher.Trigger(provision.Retrigger)
+	}
+	for i, c := range created {
 		switch results[i].Outcome {
 		case provision.Obsolete:
 			log.FromContext(ctx).V(1).Info("dropped a planned node", "NodePool", klog.KRef("", c.Node.Pool), "reason", c.Err.Error())
@@ -330,12 +335,6 @@ func (p *Provisioner) reportCreated(ctx context.Context, view store.View, create
 					p.emitPodEvent(key, alteredClaim(c.Claim.Name, c.Altered))
 				}
 			}
-		}
-		if step.BackOff {
-			p.LaunchBackoff.RecordDenied(c.Node.Pool, p.Now())
-		}
-		if step.Replan {
-			p.Batcher.Trigger(provision.Retrigger)
 		}
 	}
 	return results
