@@ -85,7 +85,10 @@ func (q *EvictionQueue) Add(now time.Time, list ...Eviction) (wake []cluster.Pod
 func (q *EvictionQueue) Len() int { return len(q.entries) }
 
 // Pods lists them, in any order.
-func (q *EvictionQueue) Pods() []cluster.PodID { return slices.Collect(maps.Keys(q.entries)) }
+func (q *EvictionQueue) Pods() []cluster.PodID {
+	// any order: each is decided about by itself
+	return slices.Collect(maps.Keys(q.entries))
+}
 
 // Eviction is what was requested for a pod, if it is in the queue.
 func (q *EvictionQueue) Eviction(id cluster.PodID) (Eviction, bool) {
