@@ -180,11 +180,14 @@ func largestFirst(prices map[string]float64) []string {
 
 // rateOf is what the cluster costs as observed.
 func (a *accounts) rateOf(o *Observation) rate {
-	r := rate{Pools: map[string]row{}, Namespaces: map[string]float64{}, Bound: positive(o.Bound), Unpriced: max(0, o.Unpriced)}
+	r := rate{Pools: map[string]row{}, Namespaces: map[string]float64{}, Bound: positive(o.Bound)}
 	sum := 0.0
 	for i := range o.Nodes {
 		n := &o.Nodes[i]
-		price := positive(n.Price)
+		price := a.prices[validText(n.Claim)]
+		if n.Unpriced && price == 0 {
+			r.Unpriced++
+		}
 		r.Pools = addRow(r.Pools, clip(n.Pool, mostName), row{Spent: price})
 		sum += price
 	}

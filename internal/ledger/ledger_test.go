@@ -88,10 +88,16 @@ func TestLG_03_GapsAreSaid(t *testing.T) {
 func TestLG_03_UnknownPricesAreSaid(t *testing.T) {
 	t.Parallel()
 	b := ledger.New(ledger.DefaultLimits())
-	o := seen(noon(), "a")
-	o.Unpriced = 2
+	o := seen(noon(), "a", "b", "c")
+	for i := range 2 {
+		o.Nodes[i].Price, o.Nodes[i].Unpriced = 0, true
+	}
 	b.Observe(o)
-	b.Observe(seen(noon().Add(time.Minute), "a"))
+	b.Observe(seen(noon().Add(time.Minute), "a", "b", "c"))
+	o.At = noon().Add(2 * time.Minute)
+	b.Observe(o)
+	b.Observe(seen(noon().Add(3*time.Minute), "a", "b", "c"))
+	near(t, "spent, with the last known prices", b.Total().Total.Spent, (1.0+3+3)/60)
 	notes := strings.Join(b.Savings(inspect.SavingsQuery{}).Notes, "\n")
 	if !strings.Contains(notes, "the prices of up to 2 nodes were not known") {
 		t.Errorf("got %q", notes)

@@ -17,14 +17,14 @@ type Observation struct {
 	Pools      []string           // all NodePools
 	Bound      float64            // USD an hour: no nodes that hold the pods cost less; 0: not known
 	Unchanged  bool               // nothing has changed since the last observation: its bound still holds
-	Unpriced   int                // nodes whose price is not known
 }
 
 // Node is a managed node.
 type Node struct {
-	Claim string
-	Pool  string
-	Price float64 // USD an hour; 0: not known, or nothing
+	Claim    string
+	Pool     string
+	Price    float64 // USD an hour
+	Unpriced bool    // the price is not known: that of the last observation counts
 }
 
 // ObservationOf reads what a view says. It costs a walk over the nodes and their pods.
@@ -47,12 +47,9 @@ func ObservationOf(v *cluster.DisruptionView, bound float64) Observation {
 		if n.Claim == "" || n.InstanceType == "" { // not ours, or not launched
 			continue
 		}
-		o.Nodes = append(o.Nodes, Node{Claim: n.Claim, Pool: n.Pool, Price: n.Price})
+		o.Nodes = append(o.Nodes, Node{Claim: n.Claim, Pool: n.Pool, Price: n.Price, Unpriced: n.Price <= 0 && !n.Free})
 		o.Pods += len(n.Pods)
 		if n.Price <= 0 {
-			if !n.Free {
-				o.Unpriced++
-			}
 			continue
 		}
 		used = sharesOf(used[:0], n, devices)

@@ -54,7 +54,7 @@ type Removal struct {
 // Removed takes in a node that consolidation has deleted. What it saves counts once the node is gone.
 func (b *Book) Removed(r Removal) {
 	a := &b.accounts
-	r.Claim = strings.ToValidUTF8(r.Claim, "\uFFFD")
+	r.Claim = validText(r.Claim)
 	share, known := a.shares[r.Command]
 	if !known {
 		cost := 0.0
@@ -83,7 +83,7 @@ func (b *Book) Removed(r Removal) {
 
 // Launched takes in a node that is launched for pods. Without consolidation its pods would have used what runs then.
 func (b *Book) Launched(claim string, at time.Time) {
-	claim = strings.ToValidUTF8(claim, "\uFFFD")
+	claim = validText(claim)
 	if a := &b.accounts; hasRoom(a.Starting, claim) {
 		a.Starting[claim] = start{At: at.UTC().Round(0)}
 		a.changes++
@@ -101,12 +101,15 @@ func hasRoom[T any](tracked map[string]T, claim string) bool {
 
 // settleNodes takes in which nodes came, and which are gone.
 func (a *accounts) settleNodes(o *Observation) {
-	clear(a.prices)
-	pools := map[string]string{}
+	last, pools := a.prices, map[string]string{}
+	a.prices = make(map[string]float64, len(o.Nodes))
 	for i := range o.Nodes {
 		n := &o.Nodes[i]
-		claim := strings.ToValidUTF8(n.Claim, "\uFFFD")
-		a.prices[claim], pools[claim] = positive(n.Price), clip(n.Pool, mostName)
+		claim, price := validText(n.Claim), positive(n.Price)
+		if n.Unpriced {
+			price = last[claim]
+		}
+		a.prices[claim], pools[claim] = price, clip(n.Pool, mostName)
 	}
 	for _, claim := range slices.Sorted(maps.Keys(a.Leaving)) {
 		if _, runs := a.prices[claim]; !runs {

@@ -11,7 +11,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/inspect"
@@ -317,7 +316,7 @@ func (a *accounts) bound() {
 	namespaces := map[string]float64{}
 	for i, name := range slices.Sorted(maps.Keys(a.Rate.Namespaces)) {
 		if i < mostRows+2 && len(name) <= mostName {
-			namespaces[strings.ToValidUTF8(name, "\uFFFD")] = positive(a.Rate.Namespaces[name])
+			namespaces[validText(name)] = positive(a.Rate.Namespaces[name])
 		}
 	}
 	a.Rate.Namespaces = namespaces

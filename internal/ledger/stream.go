@@ -181,7 +181,7 @@ func bounded(e inspect.Event) (inspect.Event, int) {
 		if bytes += len(o); len(objects) == mostObjects || bytes > mostObjectBytes {
 			break
 		}
-		objects = append(objects, strings.ToValidUTF8(o, "\uFFFD"))
+		objects = append(objects, validText(o))
 	}
 	e.Objects, e.Saves = objects, finite(e.Saves)
 	if len(e.Detail) > mostDetail {
@@ -206,5 +206,8 @@ func clip(text string, most int) string {
 	if len(text) > most {
 		text = text[:most-len("…")] + "…"
 	}
-	return strings.ToValidUTF8(text, "\uFFFD")
+	return validText(text)
 }
+
+// validText is a text as JSON can say it.
+func validText(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }

@@ -239,6 +239,21 @@ func TestLG_01_InMemoryByDefault(t *testing.T) {
 	})
 }
 
+// After a start, prices are read a little later than nodes are seen. Meanwhile nothing is taken in, and the last prices go on.
+func TestLG_03_PassesBeforePricesAreRead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := lead(t, newServer())
+		p.passes(10*time.Minute, "a")
+		p.Observed(&disrupt.View{DisruptionView: cluster.DisruptionView{Now: time.Now(), Cluster: &cluster.Snapshot{}}, Unpriced: true}, &disrupt.Decision{})
+		time.Sleep(5 * time.Minute)
+		p.pass("a")
+		if got := p.spent(); got < 0.2499 || got > 0.2501 {
+			t.Errorf("%v USD were spent in a quarter of an hour, want 0.25", got)
+		}
+	})
+}
+
 // The next leader knows everything, and goes on with the totals.
 func TestLG_12_TheNextLeaderGoesOn(t *testing.T) {
 	t.Parallel()

@@ -41,6 +41,9 @@ func (l *Ledger) Record(e inspect.Event, minor bool) {
 
 // Observed takes in what a pass saw and found.
 func (l *Ledger) Observed(v *disrupt.View, d *disrupt.Decision) {
+	if v.Unpriced { // prices are not read yet: what was known before goes on
+		return
+	}
 	o := ledger.ObservationOf(&v.DisruptionView, d.Bound)
 	o.Unchanged = v.Unchanged
 	l.observe(o)
