@@ -16,17 +16,16 @@ import (
 
 // NodeFacts is everything about one node. At least one of Node and Claim is there.
 type NodeFacts struct {
-	Node                 *corev1.Node       // nil: only claimed so far
-	Claim                *karpv1.NodeClaim  // effective form; nil: not managed
-	CSINode              *storagev1.CSINode // nil: nothing published yet
-	Pods                 []*corev1.Pod      // bound to the node
-	Volumes              VolumeLookup       // for the pods; nil: volumes are ignored
-	DeclaredVolumeLimits map[string]int     // of the instance type, by CSI driver (V15-57)
-	Price                float64            // USD an hour; 0: unknown, unless Free
-	Free                 bool               // a NodeOverlay made the price 0
-	Settling             bool               // inside consolidateAfter
-	Deleting             bool               // a command that removes it is running
-	RebootWaits          bool               // its reboot has waited for its pods for long: they need another place
+	Node        *corev1.Node       // nil: only claimed so far
+	Claim       *karpv1.NodeClaim  // effective form; nil: not managed
+	CSINode     *storagev1.CSINode // nil: nothing published yet
+	Pods        []*corev1.Pod      // bound to the node
+	Volumes     VolumeLookup       // for the pods; nil: volumes are ignored
+	Price       float64            // USD an hour; 0: unknown, unless Free
+	Free        bool               // a NodeOverlay made the price 0
+	Settling    bool               // inside consolidateAfter
+	Deleting    bool               // a command that removes it is running
+	RebootWaits bool               // its reboot has waited for its pods for long: they need another place
 }
 
 // Node reads a node as scheduling must assume it to be or to become (scheduling 6.1). Its pods come
@@ -38,7 +37,7 @@ func (r *Reader) Node(f NodeFacts) Node {
 		Capacity:     r.capacity(s.node.Status.Capacity),
 		Allocatable:  r.capacity(s.node.Status.Allocatable),
 		Pods:         r.pods(f.Pods, f.Volumes),
-		VolumeLimits: volumeLimits(f.CSINode, f.DeclaredVolumeLimits),
+		VolumeLimits: publishedLimits(f.CSINode),
 		Price:        f.Price,
 		Free:         f.Free,
 		Initialized:  s.initialized,
@@ -207,16 +206,14 @@ func Ephemeral(t corev1.Taint) bool {
 	}
 }
 
-// volumeLimits is how many volumes a node can attach (V15-58): what it published wins over what its
-// type declares, and a driver published without a count has no limit.
-func volumeLimits(published *storagev1.CSINode, declared map[string]int) map[string]int {
-	limits := maps.Clone(declared)
+// publishedLimits is how many volumes the drivers of a node say that it can attach. A driver that gives no count has no limit.
+func publishedLimits(published *storagev1.CSINode) map[string]int {
 	if published == nil {
-		return limits
+		return nil
 	}
+	var limits map[string]int
 	for _, driver := range published.Spec.Drivers {
 		if driver.Allocatable == nil || driver.Allocatable.Count == nil {
-			delete(limits, driver.Name)
 			continue
 		}
 		if limits == nil {
@@ -224,8 +221,24 @@ func volumeLimits(published *storagev1.CSINode, declared map[string]int) map[str
 		}
 		limits[driver.Name] = int(*driver.Allocatable.Count)
 	}
-	if len(limits) == 0 {
-		return nil
+	return limits
+}
+
+// WithDeclaredLimits returns limits of volumes with those that an instance type declares, for drivers that have not published
+// anything for the node (V15-58). Of several types that a node may become the least counts. limits stays as it is.
+func WithDeclaredLimits(limits, declared map[string]int, published *storagev1.CSINode) map[string]int {
+	// any order: each driver is independent of the others
+	for driver, limit := range declared {
+		if published != nil && slices.ContainsFunc(published.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == driver }) {
+			continue
+		}
+		if have, known := limits[driver]; known && have <= limit {
+			continue
+		}
+		if limits = maps.Clone(limits); limits == nil {
+			limits = map[string]int{}
+		}
+		limits[driver] = limit
 	}
 	return limits
 }

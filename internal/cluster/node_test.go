@@ -159,10 +159,13 @@ func TestVolumeLimits(t *testing.T) {
 	published := read[storagev1.CSINode](t, `{spec: {drivers: [{name: ebs, nodeID: x, allocatable: {count: 3}}, {name: efs, nodeID: x}]}}`)
 	r := newReader(cluster.ReaderOptions{})
 	declared := map[string]int{"ebs": 26, "efs": 5, "fsx": 7}
-	got := r.Node(cluster.NodeFacts{Node: &corev1.Node{}, CSINode: published, DeclaredVolumeLimits: declared}).VolumeLimits
-	diff(t, "V15-58: published wins, without a count it is unlimited, the rest is declared", got, map[string]int{"ebs": 3, "fsx": 7})
-	got = r.Node(cluster.NodeFacts{Node: &corev1.Node{}, DeclaredVolumeLimits: declared}).VolumeLimits
-	diff(t, "V15-58: nothing published", got, declared)
+	own := r.Node(cluster.NodeFacts{Node: &corev1.Node{}, CSINode: published}).VolumeLimits
+	diff(t, "V15-58: published, without a count it is unlimited", own, map[string]int{"ebs": 3})
+	got := cluster.WithDeclaredLimits(own, declared, published)
+	diff(t, "V15-58: published wins, the rest is declared", got, map[string]int{"ebs": 3, "fsx": 7})
+	diff(t, "V15-58: nothing published", cluster.WithDeclaredLimits(nil, declared, nil), declared)
+	diff(t, "V15-58: of two types the least", cluster.WithDeclaredLimits(declared, map[string]int{"ebs": 27, "efs": 4}, nil), map[string]int{"ebs": 26, "efs": 4, "fsx": 7})
+	diff(t, "what is handed in stays as it is", declared, map[string]int{"ebs": 26, "efs": 5, "fsx": 7})
 }
 
 func TestNodePodsAreInOrderAndAlive(t *testing.T) {

@@ -125,7 +125,6 @@ func (w *World) managed(f *cluster.NodeFacts, l *Line, pool string, amounts core
 	capacity := maps.Clone(m.capacity)
 	maps.Copy(capacity, amounts)
 	w.report(o, capacity, m.overhead)
-	f.DeclaredVolumeLimits = m.volumes
 	if f.Price == 0 && !f.Free {
 		f.Price = m.price(zone, captype)
 	}

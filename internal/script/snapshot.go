@@ -25,7 +25,11 @@ func (w *World) Snapshot() (view *cluster.Snapshot, pods []cluster.Pod) {
 				f.Pods = append(f.Pods, p.object)
 			}
 		}
-		parts.Nodes = append(parts.Nodes, read.Node(f))
+		n := read.Node(f)
+		if i := slices.IndexFunc(w.types, func(m machine) bool { return m.name == n.InstanceType }); i >= 0 {
+			n.VolumeLimits = cluster.WithDeclaredLimits(n.VolumeLimits, w.types[i].volumes, f.CSINode)
+		}
+		parts.Nodes = append(parts.Nodes, n)
 	}
 	for i := range w.pods {
 		if p := &w.pods[i]; p.object.Spec.NodeName == "" {

@@ -1,9 +1,6 @@
 package store
 
 import (
-	"maps"
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
@@ -37,19 +34,7 @@ func (x index) volumeLimits(n *cluster.Node, published *storagev1.CSINode) map[s
 		if t == nil {
 			continue
 		}
-		// any order: each driver is independent of the others
-		for driver, limit := range t.VolumeLimits {
-			if published != nil && slices.ContainsFunc(published.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == driver }) {
-				continue
-			}
-			if have, known := limits[driver]; known && have <= limit {
-				continue
-			}
-			if limits = maps.Clone(limits); limits == nil {
-				limits = map[string]int{}
-			}
-			limits[driver] = limit
-		}
+		limits = cluster.WithDeclaredLimits(limits, t.VolumeLimits, published)
 	}
 	return limits
 }
