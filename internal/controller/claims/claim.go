@@ -127,15 +127,9 @@ func (r *Claims) Launching(uid types.UID) bool { return r.launches.isLaunching(u
 
 // Reconcile brings one claim forward.
 func (r *Claims) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	stored := &karpv1.NodeClaim{}
-	if err := r.Client.Get(ctx, req.NamespacedName, stored); err != nil {
-		if apierrors.IsNotFound(err) {
-			r.written.DropClaim(req.Name)
-		}
-		return ctrl.Result{}, client.IgnoreNotFound(err)
-	}
-	if r.written.CacheIsStale(stored) {
-		return loop.RequeueAfter(loop.Soon), nil // the cache does not have our own write yet
+	stored, result, err := r.written.Read(ctx, r.Client, req.Name, loop.Soon)
+	if stored == nil {
+		return result, err
 	}
 	claim, err := effective(ctx, r.Client, stored, r.Strict)
 	if err != nil {

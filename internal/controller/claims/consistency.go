@@ -58,15 +58,9 @@ func becameInitialized() predicate.Predicate {
 
 // Reconcile scans one claim.
 func (r *Consistency) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	stored := &karpv1.NodeClaim{}
-	if err := r.Client.Get(ctx, req.NamespacedName, stored); err != nil {
-		if apierrors.IsNotFound(err) {
-			r.written.DropClaim(req.Name)
-		}
-		return ctrl.Result{}, client.IgnoreNotFound(err)
-	}
-	if r.written.CacheIsStale(stored) {
-		return loop.RequeueAfter(loop.Soon), nil // the cache does not have the last write yet
+	stored, result, err := r.written.Read(ctx, r.Client, req.Name, loop.Soon)
+	if stored == nil {
+		return result, err
 	}
 	claim, _ := stored.Effective(nil, r.Strict)
 	if !lookup.Managed(r.Classes, claim.Spec.NodeClassRef) || !condition.True(claim.Status.Conditions, karpv1.ConditionInitialized) {

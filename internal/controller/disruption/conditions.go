@@ -83,15 +83,9 @@ func (r *Conditions) claims(ctx context.Context, which client.MatchingLabels) []
 
 // Reconcile brings the conditions of one claim up to date. Claims without a pool are left alone (LC-58).
 func (r *Conditions) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	claim := &karpv1.NodeClaim{}
-	if err := r.Client.Get(ctx, req.NamespacedName, claim); err != nil {
-		if apierrors.IsNotFound(err) {
-			r.written.DropClaim(req.Name)
-		}
-		return ctrl.Result{}, client.IgnoreNotFound(err)
-	}
-	if r.written.CacheIsStale(claim) {
-		return loop.RequeueAfter(loop.Soon), nil // the cache does not have the last write yet
+	claim, result, err := r.written.Read(ctx, r.Client, req.Name, loop.Soon)
+	if claim == nil {
+		return result, err
 	}
 	pool := &karpv1.NodePool{}
 	name := claim.Labels[karpv1.LabelNodePool]

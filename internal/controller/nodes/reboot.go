@@ -80,15 +80,9 @@ func isRebooting(t corev1.Taint) bool { return t.Key == karpv1.TaintKeyRebooting
 
 // Reconcile advances one reboot.
 func (r *Reboots) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	claim := &karpv1.NodeClaim{}
-	if err := r.Client.Get(ctx, req.NamespacedName, claim); err != nil {
-		if apierrors.IsNotFound(err) {
-			r.written.DropClaim(req.Name)
-		}
-		return ctrl.Result{}, client.IgnoreNotFound(err)
-	}
-	if r.written.CacheIsStale(claim) {
-		return loop.RequeueAfter(loop.Soon), nil // the cache does not have the last write yet
+	claim, result, err := r.written.Read(ctx, r.Client, req.Name, loop.Soon)
+	if claim == nil {
+		return result, err
 	}
 	read, _ := claim.Effective(nil, false)
 	if !reboot.Pending(claim) || !lookup.Managed(r.Classes, read.Spec.NodeClassRef) {

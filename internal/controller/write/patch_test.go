@@ -43,14 +43,14 @@ func TestOvertakenVersionsAreWaitedFor(t *testing.T) {
 	}
 	w := &Versions{}
 	w.RecordWrite(at("5"))
-	if !w.CacheIsStale(at("4")) || w.CacheIsStale(at("5")) {
+	if !w.cacheIsStale(at("4")) || w.cacheIsStale(at("5")) {
 		t.Error("our own write is waited for, and is enough")
 	}
 	w.RecordConflict(at("5"))
-	if !w.CacheIsStale(at("4")) || !w.CacheIsStale(at("5")) {
+	if !w.cacheIsStale(at("4")) || !w.cacheIsStale(at("5")) {
 		t.Error("the version that was overtaken is not enough")
 	}
-	if w.CacheIsStale(at("6")) || w.CacheIsStale(at("5")) {
+	if w.cacheIsStale(at("6")) || w.cacheIsStale(at("5")) {
 		t.Error("a later version ends the wait")
 	}
 }

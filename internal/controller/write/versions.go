@@ -1,10 +1,15 @@
 package write
 
 import (
+	"context"
 	"sync"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 )
@@ -54,8 +59,24 @@ func (w *Versions) awaitVersion(claim *karpv1.NodeClaim, passed bool) {
 	w.versions[claim.Name] = awaitedVersion{version: claim.ResourceVersion, passed: passed}
 }
 
-// CacheIsStale reports whether a later version than this one is known to exist.
-func (w *Versions) CacheIsStale(claim *karpv1.NodeClaim) bool {
+// Read reads a claim to decide on from a cache. Without a claim there is nothing to decide, and a reconciler returns the
+// rest: the claim is gone, or the cache does not have our own last write and is read again soon.
+func (w *Versions) Read(ctx context.Context, cache client.Reader, name string, soon time.Duration) (*karpv1.NodeClaim, ctrl.Result, error) {
+	claim := &karpv1.NodeClaim{}
+	if err := cache.Get(ctx, client.ObjectKey{Name: name}, claim); err != nil {
+		if apierrors.IsNotFound(err) {
+			w.dropClaim(name)
+		}
+		return nil, ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if w.cacheIsStale(claim) {
+		return nil, ctrl.Result{RequeueAfter: soon}, nil
+	}
+	return claim, ctrl.Result{}, nil
+}
+
+// cacheIsStale reports whether a later version than this one is known to exist.
+func (w *Versions) cacheIsStale(claim *karpv1.NodeClaim) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if uid, gone := w.deleted[claim.Name]; gone {
@@ -80,8 +101,8 @@ func (w *Versions) CacheIsStale(claim *karpv1.NodeClaim) bool {
 	return false
 }
 
-// DropClaim drops what is known of a claim that is gone.
-func (w *Versions) DropClaim(name string) {
+// dropClaim drops what is known of a claim that is gone.
+func (w *Versions) dropClaim(name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.versions, name)

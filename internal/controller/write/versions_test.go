@@ -15,7 +15,7 @@ func TestFM_D08_ConflictsWithoutALaterVersionEnd(t *testing.T) {
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "7"}}
 	w.RecordConflict(claim)
 	looks := 0
-	for w.CacheIsStale(claim) {
+	for w.cacheIsStale(claim) {
 		if looks++; looks > 100 {
 			t.Fatal("waits for ever for a version that was not written")
 		}
@@ -25,12 +25,12 @@ func TestFM_D08_ConflictsWithoutALaterVersionEnd(t *testing.T) {
 	}
 	w.RecordConflict(claim)
 	later := claim.DeepCopy()
-	if later.ResourceVersion = "8"; w.CacheIsStale(later) {
+	if later.ResourceVersion = "8"; w.cacheIsStale(later) {
 		t.Error("waits although the cache has passed the version")
 	}
 	w.RecordWrite(later)
 	for range 10 {
-		if !w.CacheIsStale(claim) {
+		if !w.cacheIsStale(claim) {
 			t.Fatal("works on a version older than our own write")
 		}
 	}
