@@ -158,18 +158,28 @@ func (e *Emulator) describeAccessEntry(c *call) (any, error) {
 	return e.renderEntry(cluster, cluster.AccessEntries[at]), nil
 }
 
+// pageSize is how many entries a list of EKS has at most.
+func (c *call) pageSize() (int, error) {
+	const most = 100
+	text := c.Query.Get("maxResults")
+	if text == "" {
+		return most, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > most {
+		return 0, wire.Errorf("InvalidParameterException", "maxResults must be between 1 and %d, not %q", most, text)
+	}
+	return n, nil
+}
+
 func (e *Emulator) listAccessEntries(c *call) (any, error) {
 	cluster, _, err := e.accessPath(c)
 	if err != nil {
 		return nil, err
 	}
-	most := 100
-	if text := c.Query.Get("maxResults"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > 100 {
-			return nil, wire.Errorf("InvalidParameterException", "maxResults must be between 1 and 100, not %q", text)
-		}
-		most = n
+	most, err := c.pageSize()
+	if err != nil {
+		return nil, err
 	}
 	principals := []string{}
 	for _, a := range cluster.AccessEntries {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -131,13 +130,9 @@ func (e *Emulator) listAssociations(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	most := 100
-	if text := c.Query.Get("maxResults"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > 100 {
-			return nil, wire.Errorf("InvalidParameterException", "maxResults must be between 1 and 100, not %q", text)
-		}
-		most = n
+	most, err := c.pageSize()
+	if err != nil {
+		return nil, err
 	}
 	list := []map[string]any{}
 	response := map[string]any{}
