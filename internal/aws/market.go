@@ -92,6 +92,6 @@ func (m *market) Price(instanceType, zone, capacityType string) (usd float64, kn
 }
 
 // Stale implements driver.Market.
-func (m *market) Stale() (why error, instead string) {
-	return m.stale, "on-demand prices that are not known are those of us-east-1, and spot prices those of on-demand"
+func (m *market) Stale() (instead string, why error) {
+	return "on-demand prices that are not known are those of us-east-1, and spot prices those of on-demand", m.stale
 }

@@ -1,55 +1,23 @@
 package aws
 
 import (
-	"net/http"
 	"slices"
 	"testing"
 	"time"
 
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
-	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
-	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/aws/kubelet"
 	"github.com/dovetail-sh/dovetail/internal/aws/settings"
 	cloudport "github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cloud/cloudtest"
 	"github.com/dovetail-sh/dovetail/internal/cloud/driver"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/config"
 )
-
-// newManager is a manager that never reaches an API server.
-func newManager(t *testing.T) ctrl.Manager {
-	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, karpv1.AddToScheme, awsv1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	mapper := meta.NewDefaultRESTMapper(nil)
-	for gvk := range scheme.AllKnownTypes() {
-		mapper.Add(gvk, meta.RESTScopeRoot)
-	}
-	mgr, err := ctrl.NewManager(&rest.Config{Host: "http://127.0.0.1:1"}, ctrl.Options{
-		Scheme: scheme, Logger: logr.Discard(), Metrics: metricsserver.Options{BindAddress: "0"},
-		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return mapper, nil },
-		Controller:     ctrlconfig.Controller{SkipNameValidation: new(true)},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return mgr
-}
 
 type silent struct{ *world }
 
@@ -57,7 +25,7 @@ func (silent) Flips(client.Object, []condition.Flip) {}
 
 func TestEverythingCanBeComposedAndRegistered(t *testing.T) {
 	c, w := connect(t, &ec2Server{responses: []int{200}})
-	mgr := newManager(t)
+	mgr := cloudtest.NewManager(t, awsv1.AddToScheme)
 	cloud := &Cloud{clients: c, o: driver.Options{
 		Config:  config.Config{Cloud: settings.AWS{ClusterName: "sandbox", InterruptionQueue: "q", ZonalShift: true}},
 		Version: "dev", Kube: mgr.GetConfig(), Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Events: silent{w}, Metrics: w.metrics, Now: time.Now,

@@ -31,7 +31,7 @@ func marketSource(d driver.Driver, reader client.Reader) snapshot.MarketSource {
 			})
 			return out
 		}
-		if why, instead := market.Stale(); why != nil {
+		if instead, why := market.Stale(); why != nil {
 			out.Missing = append(out.Missing, snapshot.Missing{
 				What: "current prices of " + d.Title, Why: firstLine(why), Then: instead + "; give prices with --price-file",
 			})

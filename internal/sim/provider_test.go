@@ -174,7 +174,7 @@ func (m openMarket) Lanes() resources.Table { return m.market.lanes }
 
 func (m openMarket) CountReserved(context.Context, client.Object) error { return nil }
 
-func (m openMarket) Stale() (why error, instead string) { return nil, "there are no others" }
+func (m openMarket) Stale() (instead string, why error) { return "there are no others", nil }
 
 func (m openMarket) Types(client.Object, *karpv1.NodePool) ([]catalog.InstanceType, error) {
 	return m.market.Types(context.Background(), nil)
@@ -199,7 +199,7 @@ var marketVersion = schema.GroupVersion{Group: "sim.example.com", Version: "v1"}
 // marketClass is a node class of the market. It says nothing.
 type marketClass struct {
 	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitempty"`
+	metav1.ObjectMeta `json:"metadata"`
 
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
@@ -214,7 +214,7 @@ func (c *marketClass) DeepCopyObject() runtime.Object {
 
 type marketClassList struct {
 	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
+	metav1.ListMeta `json:"metadata"`
 
 	Items []marketClass `json:"items"`
 }

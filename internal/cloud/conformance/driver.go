@@ -3,26 +3,20 @@ package conformance
 import (
 	"fmt"
 	"maps"
-	"net/http"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
+	"github.com/dovetail-sh/dovetail/internal/cloud/cloudtest"
 	"github.com/dovetail-sh/dovetail/internal/cloud/driver"
 	"github.com/dovetail-sh/dovetail/internal/cloud/respond"
 	"github.com/dovetail-sh/dovetail/internal/config"
@@ -290,26 +284,7 @@ func interruptionsAreBelieved(t *testing.T, e DriverEnvironment) {
 // controllersRegister: they can be added to a manager that has not reached its API server.
 func controllersRegister(t *testing.T, e DriverEnvironment) {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, karpv1.AddToScheme, e.Driver.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	mapper := meta.NewDefaultRESTMapper(nil)
-	// any order: each kind is mapped by itself
-	for kind := range scheme.AllKnownTypes() {
-		mapper.Add(kind, meta.RESTScopeRoot)
-	}
-	mgr, err := ctrl.NewManager(&rest.Config{Host: "http://127.0.0.1:1"}, ctrl.Options{
-		Scheme: scheme, Logger: logr.Discard(), Metrics: metricsserver.Options{BindAddress: "0"},
-		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return mapper, nil },
-		Controller:     ctrlconfig.Controller{SkipNameValidation: new(true)},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := e.connect(t).Register(mgr); err != nil {
+	if err := e.connect(t).Register(cloudtest.NewManager(t, e.Driver.AddToScheme)); err != nil {
 		t.Errorf("register: %v", err)
 	}
 }
@@ -320,7 +295,7 @@ func marketIsOpen(t *testing.T, e DriverEnvironment) {
 	if err != nil {
 		t.Fatalf("open the market: %v", err)
 	}
-	if why, instead := m.Stale(); why != nil || instead == "" {
+	if instead, why := m.Stale(); why != nil || instead == "" {
 		t.Errorf("prices could not be read: %v; instead %q", why, instead)
 	}
 	list, err := m.Types(e.Class, e.pool())

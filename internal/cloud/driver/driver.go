@@ -76,8 +76,8 @@ type Market interface {
 	CountReserved(ctx context.Context, class client.Object) error
 	// Price is what an instance costs an hour.
 	Price(instanceType, zone, capacityType string) (usd float64, known bool)
-	// Stale is why prices could not be read, and which are taken instead. Nil: they are current.
-	Stale() (why error, instead string)
+	// Stale is why prices could not be read, and which are used instead. Nil: they are current.
+	Stale() (instead string, why error)
 }
 
 // Cloud is a cloud that is connected.
