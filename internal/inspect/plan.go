@@ -85,14 +85,11 @@ type Kept struct {
 	Why  Finding `json:"why"`
 }
 
-// PlanOf is what would be done to a cluster, and what that comes to.
-func PlanOf(c *Cluster) Changes { return PlanWithin(c, nil) }
-
-// PlanWithin is PlanOf with a limit: once stop returns true, it returns what was found so far, and says so. Pending pods are
-// planned for as provisioning does. Then commands of disruption are carried out on a copy, until it finds nothing more:
+// PlanOf is what would be done to a cluster, and what that comes to. Once stop returns true, it returns what was found so far,
+// and says so; nil: it never does. Pending pods are planned for as provisioning does. Then commands of disruption are carried out on a copy, until it finds nothing more:
 // first those that may begin now, then those that budgets, consolidateAfter and back-offs delay. Every plan is checked by
 // internal/check.
-func PlanWithin(c *Cluster, stop func() bool) Changes { return planPasses(c, maxPasses, stop) }
+func PlanOf(c *Cluster, stop func() bool) Changes { return planPasses(c, maxPasses, stop) }
 
 func planPasses(c *Cluster, passes int, stop func() bool) Changes {
 	if stop == nil {

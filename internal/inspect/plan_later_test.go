@@ -107,7 +107,7 @@ func TestWI_46_APlanThatIsStoppedSaysSo(t *testing.T) {
 	}
 	for after := range 12 {
 		left := after * after * 4
-		p := inspect.PlanWithin(c, func() bool { left--; return left < 0 })
+		p := inspect.PlanOf(c, func() bool { left--; return left < 0 })
 		checkTotals(t, &p)
 		if !p.Partial && left < 0 || p.Partial && !slices.ContainsFunc(p.Notes, func(n string) bool { return strings.HasPrefix(n, "the time was up") }) {
 			t.Errorf("stopped after %d polls, partial is %v, the notes are %q", after*after*4, p.Partial, p.Notes)

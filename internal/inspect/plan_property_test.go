@@ -140,7 +140,7 @@ func TestWI_43_MorePassesNeverCostMore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		one, all := inspect.PlanPasses(c, 1), inspect.PlanOf(c)
+		one, all := inspect.PlanPasses(c, 1), inspect.PlanOf(c, nil)
 		if all.After.Hourly > one.After.Hourly+1e-9 {
 			t.Errorf("the plan costs $%v, and $%v after its first pass", all.After.Hourly, one.After.Hourly)
 		}
@@ -152,7 +152,7 @@ func planned(t *rapid.T, f *snapshot.File) inspect.Changes {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return inspect.PlanOf(c)
+	return inspect.PlanOf(c, nil)
 }
 
 func shuffle[T any](r *rand.Rand, list []T) {
@@ -174,7 +174,7 @@ func BenchmarkPlanOf(b *testing.B) {
 				b.Fatal(err)
 			}
 			for b.Loop() {
-				inspect.PlanOf(c)
+				inspect.PlanOf(c, nil)
 			}
 		})
 	}

@@ -26,7 +26,7 @@ func planOf(t *testing.T, f *snapshot.File) inspect.Changes {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return inspect.PlanOf(c)
+	return inspect.PlanOf(c, nil)
 }
 
 func encoded(t failer, v any) string {

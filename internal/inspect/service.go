@@ -167,7 +167,7 @@ func (l Local) Plan(ctx context.Context, change WhatIf) (Changes, error) {
 	if !change.IsZero() {
 		return Changes{}, errors.New("a cluster in memory cannot be changed: take a snapshot, and ask what if about that")
 	}
-	out := PlanWithin(l.Cluster, func() bool { return ctx.Err() != nil })
+	out := PlanOf(l.Cluster, func() bool { return ctx.Err() != nil })
 	if errors.Is(ctx.Err(), context.Canceled) { // after a deadline, what was found until then is better than nothing
 		return Changes{}, ctx.Err()
 	}

@@ -85,7 +85,7 @@ func Run(r Record, words reqs.Vocabulary, stop func() bool) Result {
 		out.Problem = err.Error()
 		return out
 	}
-	now := inspect.PlanWithin(c, stop)
+	now := inspect.PlanOf(c, stop)
 	if stop != nil && stop() {
 		out.Problem = "it was interrupted"
 		return out

@@ -61,7 +61,7 @@ func (f *File) Record(words reqs.Vocabulary, tool string, stop func() bool) erro
 	if err != nil {
 		return err
 	}
-	f.Decided = &Decided{Tool: tool, Changes: inspect.PlanWithin(c, stop)}
+	f.Decided = &Decided{Tool: tool, Changes: inspect.PlanOf(c, stop)}
 	return nil
 }
 
