@@ -163,6 +163,7 @@ func TestLG_18_TheLedgerSurvivesItsLeader(t *testing.T) {
 		spent, unconsolidated := totals["dovetail_cost_spent_usd_total"+name], totals["dovetail_cost_unconsolidated_usd_total"+name]
 		return spent > 0 && unconsolidated > spent*1.01, fmt.Sprint(totals)
 	})
+	f.checkHistory(token, first, &before[i])
 	f.waitUntil(soon, "it is stored", func() (bool, string) {
 		parts := f.ledgerParts()
 		return len(parts) > 0, fmt.Sprintf("%d ConfigMaps", len(parts))
