@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Fails when a generated file or a go.mod is stale. It writes nothing into the tree, so a dirty one is
-# fine, and does not ask git.
+# fine, and does not run git.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 go=${GO:-go}

@@ -256,7 +256,7 @@ func (w *world) addNode(ctx context.Context, n *Node) error {
 	return w.cluster.UpdateNode(ctx, node)
 }
 
-// launch is what the cheapest possible launch of a NodeClaim comes to.
+// launch is the cheapest possible launch of a NodeClaim.
 type launch struct {
 	instanceType *cloudprovider.InstanceType
 	zone         string

@@ -125,11 +125,11 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	t := p.watchers.fireTrigger(req)
-	if t != nil && t.Moment != AfterAnswer {
+	if t != nil && t.Moment != AfterResponse {
 		p.dropTriggeredResponse(w, r, req, t)
 		return
 	}
-	response := &answer{ResponseWriter: w}
+	response := &statusRecorder{ResponseWriter: w}
 	defer func() {
 		req.Status = response.status
 		p.watchers.notifyWatchers(req)
@@ -147,7 +147,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // dropTriggeredResponse takes a request that sets off a trigger and resets the connection, after the API server did it or
 // before. What the API server refused is returned: the step that the trigger waits for was not done.
 func (p *Proxy) dropTriggeredResponse(w http.ResponseWriter, r *http.Request, req Request, t *trigger) {
-	if t.Moment == BeforeAnswer {
+	if t.Moment == BeforeResponse {
 		kept := &lost{header: http.Header{}}
 		// A client that dies meanwhile changes nothing: the step is done or refused.
 		p.next.ServeHTTP(kept, r.WithContext(context.WithoutCancel(r.Context())))

@@ -61,15 +61,15 @@ func TestATokenKeepsItsIdentity(t *testing.T) {
 	server := httptest.NewServer(proxy)
 	t.Cleanup(server.Close)
 	namespace := upstream.Namespace(t)
-	_, err := client.CoreV1().ServiceAccounts(namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "somebody"}}, metav1.CreateOptions{})
+	_, err := client.CoreV1().ServiceAccounts(namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "viewer"}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	given, err := client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), "somebody", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	given, err := client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), "viewer", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for token, want := range map[string]string{given.Status.Token: "system:serviceaccount:" + namespace + ":somebody", "made-up": ""} {
+	for token, want := range map[string]string{given.Status.Token: "system:serviceaccount:" + namespace + ":viewer", "made-up": ""} {
 		theirs, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL, BearerToken: token})
 		if err != nil {
 			t.Fatal(err)

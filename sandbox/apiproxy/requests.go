@@ -71,10 +71,10 @@ type Moment int
 const (
 	// BeforeRequest is before the API server sees it, and it never does: the connection is reset.
 	BeforeRequest Moment = iota
-	// BeforeAnswer is when the API server has done it and the client does not know, and never will.
-	BeforeAnswer
-	// AfterAnswer is when the client has its response.
-	AfterAnswer
+	// BeforeResponse is when the API server has done it and the client does not know, and never will.
+	BeforeResponse
+	// AfterResponse is when the client has its response.
+	AfterResponse
 )
 
 // Trigger has a function called at a request.
@@ -93,7 +93,7 @@ type trigger struct {
 	fired chan struct{}
 }
 
-// watchers hold who wants to know of requests.
+// watchers are the subscribers to requests.
 type watchers struct {
 	mu       sync.Mutex
 	armed    []*trigger
@@ -179,19 +179,19 @@ func (t *trigger) run(r Request) {
 	t.Run(r)
 }
 
-// answer notes the status of a response on its way to the client.
-type answer struct {
+// statusRecorder records the status code of a response on its way to the client.
+type statusRecorder struct {
 	http.ResponseWriter
 
 	status int
 }
 
-func (a *answer) WriteHeader(status int) {
+func (a *statusRecorder) WriteHeader(status int) {
 	a.status = status
 	a.ResponseWriter.WriteHeader(status)
 }
 
-func (a *answer) Write(b []byte) (int, error) {
+func (a *statusRecorder) Write(b []byte) (int, error) {
 	if a.status == 0 {
 		a.status = http.StatusOK
 	}
@@ -199,7 +199,7 @@ func (a *answer) Write(b []byte) (int, error) {
 }
 
 // Unwrap lets the reverse proxy find Flush.
-func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+func (a *statusRecorder) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // lost is a response that is kept back.
 type lost struct {

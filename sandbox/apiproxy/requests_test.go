@@ -20,12 +20,12 @@ func config(name, text string) *corev1.ConfigMap {
 func TestTriggersFireBetweenSteps(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		moment             apiproxy.Moment
-		wantMade, wantTold bool
+		moment              apiproxy.Moment
+		wantMade, wantError bool
 	}{
 		"before the request: nothing is done":     {apiproxy.BeforeRequest, false, false},
-		"before the response: done, not reported": {apiproxy.BeforeAnswer, true, false},
-		"after the response: done and reported":   {apiproxy.AfterAnswer, true, true},
+		"before the response: done, not reported": {apiproxy.BeforeResponse, true, false},
+		"after the response: done and reported":   {apiproxy.AfterResponse, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -41,7 +41,7 @@ func TestTriggersFireBetweenSteps(t *testing.T) {
 				t.Fatalf("a request that does not match: %v", err)
 			}
 			_, err := maps.Create(t.Context(), config(object, "second of "+object), metav1.CreateOptions{})
-			if (err == nil) != tc.wantTold {
+			if (err == nil) != tc.wantError {
 				t.Errorf("the client is told %v", err)
 			}
 			<-fired
@@ -65,7 +65,7 @@ func TestTriggersWaitForSuccess(t *testing.T) {
 		t.Fatal(err)
 	}
 	fired, cancel := proxy.Once(apiproxy.Trigger{
-		Match: apiproxy.Match{Verb: "create", Resource: "configmaps"}, Moment: apiproxy.BeforeAnswer, Run: func(apiproxy.Request) {},
+		Match: apiproxy.Match{Verb: "create", Resource: "configmaps"}, Moment: apiproxy.BeforeResponse, Run: func(apiproxy.Request) {},
 	})
 	defer cancel()
 	if _, err := maps.Create(t.Context(), config("taken", ""), metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
@@ -88,8 +88,8 @@ func TestTriggersCountAndCancel(t *testing.T) {
 	proxy, client := newProxiedClient(t)
 	runs := 0
 	match := apiproxy.Match{Verb: "list", Resource: "nodes"}
-	fired, _ := proxy.Once(apiproxy.Trigger{Match: match, After: 2, Moment: apiproxy.AfterAnswer, Run: func(apiproxy.Request) { runs++ }})
-	never, cancel := proxy.Once(apiproxy.Trigger{Match: match, After: 1, Moment: apiproxy.AfterAnswer, Run: func(apiproxy.Request) { t.Error("fired after cancel") }})
+	fired, _ := proxy.Once(apiproxy.Trigger{Match: match, After: 2, Moment: apiproxy.AfterResponse, Run: func(apiproxy.Request) { runs++ }})
+	never, cancel := proxy.Once(apiproxy.Trigger{Match: match, After: 1, Moment: apiproxy.AfterResponse, Run: func(apiproxy.Request) { t.Error("fired after cancel") }})
 	cancel()
 	for range 4 {
 		if _, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}); err != nil {

@@ -1,7 +1,7 @@
 """Makes the calls of aws.sh: each in a fork of a process that has the AWS CLI imported.
 
 A call is a connection: the folder, the number of variables of the environment and these, the number of arguments and
-these, each ended by NUL. The answer is a line with the exit code and two lengths, then standard output and standard error.
+these, each ended by NUL. The response is a line with the exit code and two lengths, then standard output and standard error.
 """
 
 import gc
@@ -70,7 +70,7 @@ def serve(connection):
         pass  # it was killed, which is what some tests are about
 
 
-signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a call
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # calls are not waited for
 gc.disable()
 gc.freeze()  # or each fork would copy what the collector touches
 parent = os.getppid()

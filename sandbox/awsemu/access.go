@@ -184,7 +184,7 @@ func resourceKind(prefix string) string {
 
 // permitLaunch says what of a launch its caller may not do. The emulator must be locked.
 func (e *Emulator) permitLaunch(c *call, pools []*launchPool) error {
-	if e.authorityOfKey(c.Key).isUnrestricted() { // spare hundreds of pools the trouble
+	if e.authorityOfKey(c.Key).isUnrestricted() { // skips the checks of hundreds of pools
 		return nil
 	}
 	return e.checkPermissions(c, e.launchAccess(c, pools)...)

@@ -12,10 +12,10 @@ type Moment int
 const (
 	// BeforeCall is before anything is done, and nothing will be: the connection is reset.
 	BeforeCall Moment = iota
-	// BeforeAnswer is when all is done and the client does not know, and never will.
-	BeforeAnswer
-	// AfterAnswer is when the client has its response.
-	AfterAnswer
+	// BeforeResponse is when all is done and the client does not know, and never will.
+	BeforeResponse
+	// AfterResponse is when the client has its response.
+	AfterResponse
 )
 
 // Trigger has a function called at a call, so that a test can kill a client between two steps.
@@ -60,7 +60,7 @@ func (a *alarm) run(c Call) {
 	a.Run(c)
 }
 
-// alarms are those armed, and who wants to know of all calls.
+// alarms are the armed alarms, and the subscribers to all calls.
 type alarms struct {
 	armed    []*alarm
 	watching map[int]func(Call)

@@ -20,12 +20,12 @@ func createProfile(t *testing.T, c *cloud, name string) error {
 func TestTriggersFireBetweenSteps(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		moment             Moment
-		wantMade, wantTold bool
+		moment              Moment
+		wantMade, wantError bool
 	}{
 		"before the call: nothing is done":        {BeforeCall, false, false},
-		"before the response: done, not reported": {BeforeAnswer, true, false},
-		"after the response: done and reported":   {AfterAnswer, true, true},
+		"before the response: done, not reported": {BeforeResponse, true, false},
+		"after the response: done and reported":   {AfterResponse, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -35,7 +35,7 @@ func TestTriggersFireBetweenSteps(t *testing.T) {
 			if err := createProfile(t, c, "first"); err != nil {
 				t.Fatalf("a call that does not match: %v", err)
 			}
-			if err := createProfile(t, c, "second"); (err == nil) != tc.wantTold {
+			if err := createProfile(t, c, "second"); (err == nil) != tc.wantError {
 				t.Errorf("the client is told %v", err)
 			}
 			<-fired
@@ -54,8 +54,8 @@ func TestTriggersFireBetweenSteps(t *testing.T) {
 func TestTriggersWaitForSuccessAndCount(t *testing.T) {
 	t.Parallel()
 	c := startCloud(t)
-	fired, _ := c.Once(Trigger{Action: "iam:CreateInstanceProfile", After: 1, Moment: AfterAnswer, Run: func(Call) {}})
-	never, cancel := c.Once(Trigger{Action: "iam:*", Moment: AfterAnswer, Run: func(Call) {}})
+	fired, _ := c.Once(Trigger{Action: "iam:CreateInstanceProfile", After: 1, Moment: AfterResponse, Run: func(Call) {}})
+	never, cancel := c.Once(Trigger{Action: "iam:*", Moment: AfterResponse, Run: func(Call) {}})
 	cancel()
 	if err := createProfile(t, c, "one"); err != nil {
 		t.Fatal(err)

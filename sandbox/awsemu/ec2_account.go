@@ -8,7 +8,7 @@ import (
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
 )
 
-type placementAnswer struct {
+type placementResponse struct {
 	Item placementItem `xml:"placementGroup"`
 }
 
@@ -43,7 +43,7 @@ func (e *Emulator) createPlacement(c *call) (any, error) {
 		return nil, invalidValue("%s", err)
 	}
 	e.ec2().Placements[g.ID] = g
-	return placementAnswer{Item: e.placementItem(g)}, nil
+	return placementResponse{Item: e.placementItem(g)}, nil
 }
 
 func (e *Emulator) deletePlacement(c *call) (any, error) {
@@ -56,7 +56,7 @@ func (e *Emulator) deletePlacement(c *call) (any, error) {
 		return nil, wire.Errorf("InvalidPlacementGroup.InUse", "The placement group '%s' is in use and may not be deleted.", name)
 	}
 	delete(e.ec2().Placements, g.ID)
-	return returnAnswer{Return: true}, nil
+	return returnResponse{Return: true}, nil
 }
 
 // anyAlive says whether an instance that is alive passes a test.
@@ -69,7 +69,7 @@ func (e *Emulator) anyAlive(test func(*Instance) bool) bool {
 	return false
 }
 
-type groupAnswer struct {
+type groupResponse struct {
 	Return bool      `xml:"return"`
 	ID     string    `xml:"groupId"`
 	ARN    string    `xml:"securityGroupArn"`
@@ -98,7 +98,7 @@ func (e *Emulator) createGroup(c *call) (any, error) {
 	}
 	g.ID = e.nextID("sg-")
 	e.ec2().Groups[g.ID] = g
-	return groupAnswer{Return: true, ID: g.ID, ARN: e.accountARN("ec2", "security-group/"+g.ID), Tags: tagItems(tags)}, nil
+	return groupResponse{Return: true, ID: g.ID, ARN: e.accountARN("ec2", "security-group/"+g.ID), Tags: tagItems(tags)}, nil
 }
 
 // requestedGroup finds the group of a call by id.
@@ -119,10 +119,10 @@ func (e *Emulator) deleteGroup(c *call) (any, error) {
 		return nil, wire.Errorf("DependencyViolation", "resource %s has a dependent object", g.ID)
 	}
 	delete(e.ec2().Groups, g.ID)
-	return returnAnswer{Return: true}, nil
+	return returnResponse{Return: true}, nil
 }
 
-type imageAnswer struct {
+type imageResponse struct {
 	ID string `xml:"imageId"`
 }
 
@@ -145,7 +145,7 @@ func (e *Emulator) copyImage(c *call) (any, error) {
 	image.ID, image.Name, image.Owner, image.OwnerAlias = e.nextID("ami-"), c.Form.String("Name"), e.fixture.Account, ""
 	image.Created, image.Deprecated, image.Tags = c.now, time.Time{}, tags
 	e.ec2().Images[image.ID] = &image
-	return imageAnswer{ID: image.ID}, nil
+	return imageResponse{ID: image.ID}, nil
 }
 
 // ownImage finds an image that the account may change.
@@ -167,7 +167,7 @@ func (e *Emulator) deregisterImage(c *call) (any, error) {
 		return nil, err
 	}
 	delete(e.ec2().Images, image.ID)
-	return returnAnswer{Return: true}, nil
+	return returnResponse{Return: true}, nil
 }
 
 func (e *Emulator) enableDeprecation(c *call) (any, error) {
@@ -180,7 +180,7 @@ func (e *Emulator) enableDeprecation(c *call) (any, error) {
 		return nil, invalidValue("DeprecateAt (%s) must be in the future", c.Form.String("DeprecateAt"))
 	}
 	image.Deprecated = at
-	return returnAnswer{Return: true}, nil
+	return returnResponse{Return: true}, nil
 }
 
 func (e *Emulator) disableDeprecation(c *call) (any, error) {
@@ -189,7 +189,7 @@ func (e *Emulator) disableDeprecation(c *call) (any, error) {
 		return nil, err
 	}
 	image.Deprecated = time.Time{}
-	return returnAnswer{Return: true}, nil
+	return returnResponse{Return: true}, nil
 }
 
 // modifySubnet sets the attributes that are emulated; others are accepted and dropped.
@@ -202,5 +202,5 @@ func (e *Emulator) modifySubnet(c *call) (any, error) {
 	if c.Form.Has("MapPublicIpOnLaunch") {
 		s.MapPublicIP = c.Form.Bool("MapPublicIpOnLaunch.Value")
 	}
-	return returnAnswer{Return: true}, nil
+	return returnResponse{Return: true}, nil
 }

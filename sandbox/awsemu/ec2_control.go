@@ -210,7 +210,7 @@ func checkQuotas(q *EC2Quotas) error {
 }
 
 func checkTiming(t *EC2Timing) error {
-	if t.WarmAddresses < 0 || min(t.FleetAnswer, t.Pending, t.ShuttingDown, t.Terminated, t.Notice) < 0 {
+	if t.WarmAddresses < 0 || min(t.FleetResponse, t.Pending, t.ShuttingDown, t.Terminated, t.Notice) < 0 {
 		return fmt.Errorf("nothing takes less than no time")
 	}
 	return nil

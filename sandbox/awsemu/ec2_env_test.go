@@ -79,11 +79,11 @@ func (l *ec2Env) createProfile(name string) {
 // callControlAPI calls the control API and returns the response.
 func (l *ec2Env) callControlAPI(method, path, body string) string {
 	l.Helper()
-	status, answer := l.tryControl(method, path, body)
+	status, reply := l.tryControl(method, path, body)
 	if status != http.StatusOK {
-		l.Fatalf("%s %s: %d %s", method, path, status, answer)
+		l.Fatalf("%s %s: %d %s", method, path, status, reply)
 	}
-	return answer
+	return reply
 }
 
 func (l *ec2Env) tryControl(method, path, body string) (int, string) {
@@ -97,11 +97,11 @@ func (l *ec2Env) tryControl(method, path, body string) (int, string) {
 		l.Fatal(err)
 	}
 	defer response.Body.Close()
-	answer, err := io.ReadAll(response.Body)
+	reply, err := io.ReadAll(response.Body)
 	if err != nil {
 		l.Fatal(err)
 	}
-	return response.StatusCode, string(answer)
+	return response.StatusCode, string(reply)
 }
 
 // advanceClock moves the time.

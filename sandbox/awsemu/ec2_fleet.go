@@ -14,7 +14,7 @@ import (
 // maxOverrides is how many overrides all configurations of a fleet may have together.
 const maxOverrides = 300
 
-type fleetAnswer struct {
+type fleetResponse struct {
 	ID        string          `xml:"fleetId"`
 	Errors    []fleetError    `xml:"errorSet>item"`
 	Instances []fleetInstance `xml:"fleetInstanceSet>item"`
@@ -56,12 +56,12 @@ type fleetOverride struct {
 
 // createFleet responds after the time that EC2 takes; what it did is done at once.
 func (e *Emulator) createFleet(c *call) (any, error) {
-	var answer *fleetAnswer
+	var response *fleetResponse
 	var wait Duration
 	err := c.runLocked(func(*Model) error {
 		var err error
-		answer, err = e.createFleetInstances(c)
-		if wait = e.ec2().Timing.FleetAnswer; wait > 0 {
+		response, err = e.createFleetInstances(c)
+		if wait = e.ec2().Timing.FleetResponse; wait > 0 {
 			wait = e.scaledDuration(wait)
 		}
 		e.notifyChange()
@@ -78,11 +78,11 @@ func (e *Emulator) createFleet(c *call) (any, error) {
 		case <-c.gone:
 		}
 	}
-	return answer, nil
+	return response, nil
 }
 
 // createFleetInstances does what CreateFleet requests. The emulator must be locked.
-func (e *Emulator) createFleetInstances(c *call) (*fleetAnswer, error) {
+func (e *Emulator) createFleetInstances(c *call) (*fleetResponse, error) {
 	if kind := c.Form.String("Type"); kind != "instant" {
 		return nil, wire.Errorf("InvalidParameter", "Fleets of type '%s' are not emulated; only instant ones are", kind)
 	}
@@ -112,13 +112,13 @@ func (e *Emulator) createFleetInstances(c *call) (*fleetAnswer, error) {
 	if denied == nil {
 		denied = e.checkFleets()
 	}
-	answer := &fleetAnswer{ID: e.nextID("fleet-")}
-	run := &fleetRun{emu: e, call: c, answer: answer, problems: make([]error, len(pools)), pools: pools, left: target}
+	response := &fleetResponse{ID: e.nextID("fleet-")}
+	run := &fleetRun{emu: e, call: c, response: response, problems: make([]error, len(pools)), pools: pools, left: target}
 	run.check(denied)
 	run.fillFromPools()
 	run.reportErrors()
-	e.storeClientToken(c, clientToken{Fleet: answer})
-	return answer, nil
+	e.storeClientToken(c, clientToken{Fleet: response})
+	return response, nil
 }
 
 // poolsOfFleet reads the overrides of every configuration.
@@ -162,7 +162,7 @@ func (e *Emulator) poolsOfFleet(c *call) ([]*launchPool, error) {
 type fleetRun struct {
 	emu      *Emulator
 	call     *call
-	answer   *fleetAnswer
+	response *fleetResponse
 	pools    []*launchPool // in the order of the request
 	problems []error       // by pool; nil while it has none
 	left     int           // instances that are still to be launched
@@ -224,11 +224,11 @@ func (r *fleetRun) launch(p *launchPool) error {
 		if launch == "" {
 			launch = r.emu.nextID("r-")
 		}
-		item.IDs = append(item.IDs, r.emu.launchOne(r.call, p, tags, r.answer.ID, launch).ID)
+		item.IDs = append(item.IDs, r.emu.launchOne(r.call, p, tags, r.response.ID, launch).ID)
 		r.left--
 	}
 	if len(item.IDs) > 0 {
-		r.answer.Instances = append(r.answer.Instances, item)
+		r.response.Instances = append(r.response.Instances, item)
 	}
 	return err
 }
@@ -274,8 +274,8 @@ func (r *fleetRun) reportErrors() {
 			continue
 		}
 		item := fleetError{Pool: poolItem(p), Lifecycle: lifecycleItem(p), Code: problem.Code, Message: problem.Message}
-		if !slices.Contains(r.answer.Errors, item) {
-			r.answer.Errors = append(r.answer.Errors, item)
+		if !slices.Contains(r.response.Errors, item) {
+			r.response.Errors = append(r.response.Errors, item)
 		}
 	}
 }

@@ -448,11 +448,11 @@ func TestCapacityBlocksEnd(t *testing.T) {
 	env.wantState(id, types.InstanceStateNameShuttingDown)
 }
 
-func TestFleetsAnswerAfterAWhile(t *testing.T) {
+func TestFleetResponsesAreDelayed(t *testing.T) {
 	t.Parallel()
 	env := newEC2Env(t)
 	env.createTemplate("t", nil)
-	env.callControlAPI(http.MethodPut, "timing", `{"fleetAnswer":"1h"}`)
+	env.callControlAPI(http.MethodPut, "timing", `{"fleetResponse":"1h"}`)
 	env.clock.Set(ec2Start, 1) // it runs, but the wall below it stands still
 	changed, done := env.emu.Changed(), make(chan error, 1)
 	go func() {

@@ -45,7 +45,7 @@ type referencedItem struct {
 	ID string `xml:"groupId"`
 }
 
-type groupRulesAnswer struct {
+type groupRulesResponse struct {
 	Return bool            `xml:"return"`
 	Items  []groupRuleItem `xml:"securityGroupRuleSet>item"`
 }
@@ -107,7 +107,7 @@ func (e *Emulator) authorizeRules(c *call) (any, error) {
 			}
 		}
 	}
-	response := groupRulesAnswer{Return: true}
+	response := groupRulesResponse{Return: true}
 	rules := map[string]*GroupRule{}
 	maps.Copy(rules, g.Rules)
 	g.Rules = rules
@@ -138,7 +138,7 @@ func (e *Emulator) revokeRules(c *call) (any, error) {
 		return slices.Contains(ids, id) || slices.ContainsFunc(requested, have.sameTraffic)
 	})
 	g.Rules = left
-	return returnAnswer{Return: true}, nil
+	return returnResponse{Return: true}, nil
 }
 
 func groupRuleNotFound(id string) error {

@@ -199,7 +199,7 @@ type imageDiskItem struct {
 	Delete   bool   `xml:"deleteOnTermination"`
 }
 
-type imagesAnswer struct {
+type imagesResponse struct {
 	Items []imageItem `xml:"imagesSet>item"`
 	Next  string      `xml:"nextToken,omitempty"`
 }
@@ -231,7 +231,7 @@ func (e *Emulator) describeImages(c *call) (any, error) {
 		}
 	}
 	page, next, err := ec2Page(c, list, func(i *Image) string { return i.ID }, 1000, 0)
-	response := imagesAnswer{Next: next}
+	response := imagesResponse{Next: next}
 	for _, i := range page {
 		item := imageItem{
 			ID: i.ID, Name: i.Name, Architecture: i.Architecture, Platform: i.Platform, State: i.State, Owner: i.Owner,

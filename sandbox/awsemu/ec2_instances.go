@@ -50,7 +50,7 @@ func (e *Emulator) requestedInstances(c *call) ([]*Instance, error) {
 	return list, nil
 }
 
-type instancesAnswer struct {
+type instancesResponse struct {
 	Items []launchItem `xml:"reservationSet>item"`
 	Next  string       `xml:"nextToken,omitempty"`
 }
@@ -75,7 +75,7 @@ func (e *Emulator) describeInstances(c *call) (any, error) {
 		fallback = 0
 	}
 	page, next, err := ec2Page(c, list, func(i *Instance) string { return i.ID }, 1000, fallback)
-	response := instancesAnswer{Next: next}
+	response := instancesResponse{Next: next}
 	index := map[string]int{}
 	for _, i := range page {
 		at, known := index[i.ReservationID]
@@ -164,21 +164,21 @@ func wrongState(i *Instance, done string) error {
 	return wire.Errorf("IncorrectInstanceState", "The instance '%s' is not in a state from which it can be %s: it is %s.", i.ID, done, i.State)
 }
 
-type returnAnswer struct {
+type returnResponse struct {
 	Return bool `xml:"return"`
 }
 
 func (e *Emulator) rebootInstances(c *call) (any, error) {
 	list, err := e.instancesWithIDs(c, c.Form.Strings("InstanceId"))
 	if err != nil {
-		return returnAnswer{}, err
+		return returnResponse{}, err
 	}
 	for _, i := range list {
 		if i.State == stateRunning { // EC2 accepts the others, too, and does nothing
 			i.Rebooted = c.now
 		}
 	}
-	return returnAnswer{Return: true}, nil
+	return returnResponse{Return: true}, nil
 }
 
 // sortInstances orders instances by id.

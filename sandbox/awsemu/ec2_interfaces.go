@@ -86,7 +86,7 @@ func (e *Emulator) groupRefs(ids []string) []groupRef {
 	return refs
 }
 
-type interfacesAnswer struct {
+type interfacesResponse struct {
 	Items []interfaceItem `xml:"networkInterfaceSet>item"`
 	Next  string          `xml:"nextToken,omitempty"`
 }
@@ -141,7 +141,7 @@ func (e *Emulator) describeInterfaces(c *call) (any, error) {
 		})
 	})
 	page, next, err := ec2Page(c, list, func(n attachedInterface) string { return n.NetworkInterface.ID }, 1000, 0)
-	response := interfacesAnswer{Next: next}
+	response := interfacesResponse{Next: next}
 	for _, n := range page {
 		item := e.interfaceItem(n.Instance, *n.NetworkInterface)
 		item.Zone, item.Attachment.Instance, item.Attachment.Owner = n.Zone, n.Instance.ID, e.fixture.Account

@@ -133,7 +133,7 @@ func launchTags(data, request wire.Form) (map[string]string, error) {
 	return tags, nil
 }
 
-type runAnswer struct {
+type runResponse struct {
 	ID        string         `xml:"reservationId"`
 	Owner     string         `xml:"ownerId"`
 	Instances []instanceItem `xml:"instancesSet>item"`
@@ -193,7 +193,7 @@ func (e *Emulator) runInstances(c *call) (any, error) {
 		}
 		return nil, err
 	}
-	response := &runAnswer{ID: launch, Owner: e.fixture.Account}
+	response := &runResponse{ID: launch, Owner: e.fixture.Account}
 	for _, i := range made {
 		response.Instances = append(response.Instances, e.instanceItem(i))
 	}

@@ -187,7 +187,7 @@ func (e *Emulator) terminateInstance(at time.Time, i *Instance) {
 	}
 	e.releaseVolumes(i)
 	i.Terminated = at
-	// An emulated hour may be over in a minute; who looks for what became of an instance has no less time for that.
+	// An emulated hour may be over in a minute; clients that look up a terminated instance get no less time for that.
 	seen := Duration(float64(s.Timing.Terminated) * max(1, e.clock.Speed()))
 	e.enterState(at, i, stateTerminated, max(1, seen))
 }

@@ -32,7 +32,7 @@ type subnetItem struct {
 	Tags        []tagItem `xml:"tagSet>item"`
 }
 
-type subnetsAnswer struct {
+type subnetsResponse struct {
 	Items []subnetItem `xml:"subnetSet>item"`
 	Next  string       `xml:"nextToken,omitempty"`
 }
@@ -57,7 +57,7 @@ func (e *Emulator) describeSubnets(c *call) (any, error) {
 		}
 	}
 	page, next, err := ec2Page(c, list, func(s *Subnet) string { return s.ID }, 1000, 0)
-	response := subnetsAnswer{Next: next}
+	response := subnetsResponse{Next: next}
 	for _, s := range page {
 		response.Items = append(response.Items, subnetItem{
 			ID: s.ID, ARN: e.accountARN("ec2", "subnet/"+s.ID), State: "available", VPC: s.VPC, CIDR: s.CIDR, Zone: s.Zone, ZoneID: s.ZoneID,
@@ -80,7 +80,7 @@ type groupItem struct {
 	Tags        []tagItem `xml:"tagSet>item"`
 }
 
-type groupsAnswer struct {
+type groupsResponse struct {
 	Items []groupItem `xml:"securityGroupInfo>item"`
 	Next  string      `xml:"nextToken,omitempty"`
 }
@@ -103,7 +103,7 @@ func (e *Emulator) describeSecurityGroups(c *call) (any, error) {
 		}
 	}
 	page, next, err := ec2Page(c, list, func(g *SecurityGroup) string { return g.ID }, 1000, 0)
-	response := groupsAnswer{Next: next}
+	response := groupsResponse{Next: next}
 	for _, g := range page {
 		response.Items = append(response.Items, groupItem{ID: g.ID, Name: g.Name, Description: cmp.Or(g.Description, g.Name), VPC: g.VPC, Owner: e.fixture.Account, Tags: tagItems(g.Tags)})
 	}
@@ -121,7 +121,7 @@ type vpcItem struct {
 	Owner string `xml:"ownerId"`
 }
 
-type vpcsAnswer struct {
+type vpcsResponse struct {
 	Items []vpcItem `xml:"vpcSet>item"`
 }
 
@@ -136,9 +136,9 @@ func (e *Emulator) describeVPCs(c *call) (any, error) {
 		return nil, wire.Errorf("InvalidVpcID.NotFound", "The vpc ID '%s' does not exist", ids[0])
 	}
 	if !filters.matchTags(nil, map[string]string{"vpc-id": vpc.ID, "state": vpc.State, "cidr": vpc.CIDR}) {
-		return vpcsAnswer{}, nil
+		return vpcsResponse{}, nil
 	}
-	return vpcsAnswer{Items: []vpcItem{vpc}}, nil
+	return vpcsResponse{Items: []vpcItem{vpc}}, nil
 }
 
 type placementItem struct {
@@ -152,7 +152,7 @@ type placementItem struct {
 	Tags       []tagItem `xml:"tagSet>item"`
 }
 
-type placementsAnswer struct {
+type placementsResponse struct {
 	Items []placementItem `xml:"placementGroupSet>item"`
 }
 
@@ -179,7 +179,7 @@ func (e *Emulator) describePlacementGroups(c *call) (any, error) {
 		}
 	}
 	slices.SortFunc(list, func(a, b *PlacementGroup) int { return strings.Compare(a.ID, b.ID) })
-	var response placementsAnswer
+	var response placementsResponse
 	for _, g := range list {
 		response.Items = append(response.Items, e.placementItem(g))
 	}

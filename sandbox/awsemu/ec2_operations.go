@@ -92,11 +92,11 @@ func dryRunnable(run func(*call) (any, error)) func(*call) (any, error) {
 
 // clientToken keeps the response to a call that must not run twice.
 type clientToken struct {
-	Expires     time.Time       `json:"expires"`
-	Fingerprint string          `json:"fingerprint"` // of the parameters
-	Fleet       *fleetAnswer    `json:"fleet,omitempty"`
-	Template    *templateAnswer `json:"template,omitempty"`
-	Run         *runAnswer      `json:"run,omitempty"`
+	Expires     time.Time         `json:"expires"`
+	Fingerprint string            `json:"fingerprint"` // of the parameters
+	Fleet       *fleetResponse    `json:"fleet,omitempty"`
+	Template    *templateResponse `json:"template,omitempty"`
+	Run         *runResponse      `json:"run,omitempty"`
 }
 
 // tokenLife is how long EC2 keeps a client token.

@@ -16,7 +16,7 @@ import (
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
 )
 
-func TestSameTokenSameAnswer(t *testing.T) {
+func TestSameTokenSameResponse(t *testing.T) {
 	t.Parallel()
 	env := newEC2Env(t)
 	env.createTemplate("t", nil)

@@ -137,12 +137,12 @@ func (r *CapacityReservation) allocationID() string {
 	return "active"
 }
 
-type reservationsAnswer struct {
+type reservationsResponse struct {
 	Items []reservationItem `xml:"capacityReservationSet>item"`
 	Next  string            `xml:"nextToken,omitempty"`
 }
 
-type reservationAnswer struct {
+type reservationResponse struct {
 	Item reservationItem `xml:"capacityReservation"`
 }
 
@@ -169,7 +169,7 @@ func (e *Emulator) describeReservations(c *call) (any, error) {
 		}
 	}
 	page, next, err := ec2Page(c, list, func(r *CapacityReservation) string { return r.ID }, 1000, 0)
-	response := reservationsAnswer{Next: next}
+	response := reservationsResponse{Next: next}
 	for _, r := range page {
 		response.Items = append(response.Items, e.reservationItem(r, c.now))
 	}
@@ -219,7 +219,7 @@ func (e *Emulator) createReservation(c *call) (any, error) {
 		return nil, invalidValue("%s", err)
 	}
 	e.ec2().Reservations[r.ID] = r
-	return reservationAnswer{Item: e.reservationItem(r, c.now)}, nil
+	return reservationResponse{Item: e.reservationItem(r, c.now)}, nil
 }
 
 // setEnd reads EndDateType and EndDate.
@@ -251,7 +251,7 @@ func (e *Emulator) modifyReservation(c *call) (any, error) {
 	}
 	r.Total, r.Available = total, total-used
 	setIfSent(c.Form, "InstanceMatchCriteria", &r.Match)
-	return returnAnswer{Return: true}, nil
+	return returnResponse{Return: true}, nil
 }
 
 func setIfSent(f wire.Form, name string, field *string) {
@@ -271,7 +271,7 @@ func (e *Emulator) cancelReservation(c *call) (any, error) {
 		e.reclaimLentCapacity(c.now, r, r.Total)
 	}
 	e.loseReservations(c.now)
-	return returnAnswer{Return: true}, nil
+	return returnResponse{Return: true}, nil
 }
 
 // lendCapacity makes an interruptible reservation of slots that are free.

@@ -32,7 +32,7 @@ type spotLaunchItem struct {
 	Subnet  string `xml:"subnetId"`
 }
 
-type spotRequestsAnswer struct {
+type spotRequestsResponse struct {
 	Items []spotRequestItem `xml:"spotInstanceRequestSet>item"`
 	Next  string            `xml:"nextToken,omitempty"`
 }
@@ -79,7 +79,7 @@ func (e *Emulator) describeSpotRequests(c *call) (any, error) {
 		}
 	}
 	page, next, err := ec2Page(c, list, func(i *Instance) string { return i.SpotRequest }, 1000, 0)
-	response := spotRequestsAnswer{Next: next}
+	response := spotRequestsResponse{Next: next}
 	for _, i := range page {
 		state, status := i.spotState()
 		product := "Linux/UNIX"

@@ -142,17 +142,17 @@ type ScheduledEvent struct {
 
 // EC2Timing is how long things take, at speed 1.
 type EC2Timing struct {
-	FleetAnswer   Duration `json:"fleetAnswer"`   // of CreateFleet; not waited for while the clock stands still
+	FleetResponse Duration `json:"fleetResponse"` // of CreateFleet; not waited for while the clock stands still
 	Pending       Duration `json:"pending"`       // until running
 	ShuttingDown  Duration `json:"shuttingDown"`  // until terminated, and stopping until stopped
-	Terminated    Duration `json:"terminated"`    // until gone, in real time at any speed: for who looks, not for what happens
+	Terminated    Duration `json:"terminated"`    // until gone, in real time at any speed: affects only lookups
 	Notice        Duration `json:"notice"`        // between an interruption warning and its end
 	WarmAddresses int      `json:"warmAddresses"` // that an instance takes from its subnet besides its own
 }
 
 func newEC2Timing() EC2Timing {
 	return EC2Timing{
-		FleetAnswer: Duration(200 * time.Millisecond), Pending: Duration(5 * time.Second), ShuttingDown: Duration(10 * time.Second),
+		FleetResponse: Duration(200 * time.Millisecond), Pending: Duration(5 * time.Second), ShuttingDown: Duration(10 * time.Second),
 		Terminated: Duration(time.Hour), Notice: Duration(2 * time.Minute),
 	}
 }

@@ -36,7 +36,7 @@ type eventItem struct {
 	NotAfter    string `xml:"notAfter,omitempty"`
 }
 
-type statusesAnswer struct {
+type statusesResponse struct {
 	Items []statusItem `xml:"instanceStatusSet>item"`
 	Next  string       `xml:"nextToken,omitempty"`
 }
@@ -69,7 +69,7 @@ func (e *Emulator) describeInstanceStatus(c *call) (any, error) {
 		}
 	}
 	page, next, err := ec2Page(c, chosen, func(i *Instance) string { return i.ID }, 1000, 0)
-	response := statusesAnswer{Next: next}
+	response := statusesResponse{Next: next}
 	for _, i := range page {
 		response.Items = append(response.Items, statusItemOf(i, e.statusCheck(i)))
 	}

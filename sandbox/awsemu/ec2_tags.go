@@ -80,7 +80,7 @@ func (e *Emulator) changeTags(c *call, change func(map[string]string)) (any, err
 		}
 		one.instance.changeTagsAt(c.now.Add(lag), one.after)
 	}
-	return returnAnswer{Return: true}, nil
+	return returnResponse{Return: true}, nil
 }
 
 // changeTagsAt queues what is needed to reach the wanted tags.
@@ -191,7 +191,7 @@ type tagOfItem struct {
 	Value string `xml:"value"`
 }
 
-type tagsAnswer struct {
+type tagsResponse struct {
 	Items []tagOfItem `xml:"tagSet>item"`
 	Next  string      `xml:"nextToken,omitempty"`
 }
@@ -213,7 +213,7 @@ func (e *Emulator) describeTags(c *call) (any, error) {
 		}
 	}
 	page, next, err := ec2Page(c, list, func(t tagOfItem) string { return t.ID + "\x00" + t.Key }, 1000, 1000)
-	return tagsAnswer{Items: page, Next: next}, err
+	return tagsResponse{Items: page, Next: next}, err
 }
 
 // allTags is the tags of every resource that can be seen, by id.

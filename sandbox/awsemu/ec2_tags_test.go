@@ -16,7 +16,7 @@ func TestDescribeTags(t *testing.T) {
 	env := newEC2Env(t)
 	env.createTemplate("t", nil)
 	id := env.launch(types.DefaultTargetCapacityTypeOnDemand, "m5.large/a")
-	ask := func(filters ...types.Filter) (list []string) {
+	query := func(filters ...types.Filter) (list []string) {
 		pages := ec2.NewDescribeTagsPaginator(env.ec2, &ec2.DescribeTagsInput{Filters: filters, MaxResults: aws.Int32(2)})
 		for pages.HasMorePages() {
 			page, err := pages.NextPage(t.Context())
@@ -30,16 +30,16 @@ func TestDescribeTags(t *testing.T) {
 		return list
 	}
 	filter := func(name string, values ...string) types.Filter { return ec2FilterOf(name, values...)[0] }
-	if diff := cmp.Diff([]string{"instance " + id + " karpenter.sh/nodepool=default"}, ask(filter("resource-id", id), filter("key", "karpenter.sh/*"))); diff != "" {
+	if diff := cmp.Diff([]string{"instance " + id + " karpenter.sh/nodepool=default"}, query(filter("resource-id", id), filter("key", "karpenter.sh/*"))); diff != "" {
 		t.Errorf("of an instance (-want +got):\n%s", diff)
 	}
-	if got := ask(filter("resource-type", "subnet"), filter("tag:karpenter.sh/discovery", "sandbox")); len(got) != 3 {
+	if got := query(filter("resource-type", "subnet"), filter("tag:karpenter.sh/discovery", "sandbox")); len(got) != 3 {
 		t.Errorf("of subnets: %v", got)
 	}
-	if got := ask(filter("resource-type", "launch-template"), filter("value", "sandbox")); len(got) != 1 {
+	if got := query(filter("resource-type", "launch-template"), filter("value", "sandbox")); len(got) != 1 {
 		t.Errorf("of templates: %v", got)
 	}
-	if got := ask(filter("resource-type", "subnet", "security-group", "capacity-reservation", "placement-group"), filter("key", "Name", "karpenter.sh/discovery")); len(got) != 3*2+2+2*2+1 {
+	if got := query(filter("resource-type", "subnet", "security-group", "capacity-reservation", "placement-group"), filter("key", "Name", "karpenter.sh/discovery")); len(got) != 3*2+2+2*2+1 {
 		t.Errorf("of the rest: %v", got)
 	}
 	_, err := env.ec2.DescribeTags(t.Context(), &ec2.DescribeTagsInput{Filters: ec2FilterOf("colour", "x")})

@@ -17,7 +17,7 @@ type versionItem struct {
 	Data    templateData `xml:"launchTemplateData"`
 }
 
-type versionsAnswer struct {
+type versionsResponse struct {
 	Items []versionItem `xml:"launchTemplateVersionSet>item"`
 	Next  string        `xml:"nextToken,omitempty"`
 }
@@ -166,7 +166,7 @@ func (e *Emulator) describeTemplateVersions(c *call) (any, error) {
 		})
 	})
 	page, next, err := ec2Page(c, list, func(t *LaunchTemplate) string { return t.ID }, 200, 200)
-	response := versionsAnswer{Next: next}
+	response := versionsResponse{Next: next}
 	for _, t := range page {
 		response.Items = append(response.Items, versionItem{
 			ID: t.ID, Name: t.Name, Version: 1, Default: true, Created: wire.Time(t.Created), By: e.accountARN("iam", "root"), Data: templateDataOf(t.dataForm()),

@@ -21,11 +21,11 @@ type templateItem struct {
 	Tags    []tagItem `xml:"tagSet>item"`
 }
 
-type templateAnswer struct {
+type templateResponse struct {
 	Item templateItem `xml:"launchTemplate"`
 }
 
-type templatesAnswer struct {
+type templatesResponse struct {
 	Items []templateItem `xml:"launchTemplates>item"`
 	Next  string         `xml:"nextToken,omitempty"`
 }
@@ -99,7 +99,7 @@ func (e *Emulator) describeTemplates(c *call) (any, error) {
 		}
 	}
 	page, next, err := ec2Page(c, list, func(t *LaunchTemplate) string { return t.ID }, 200, 200)
-	response := templatesAnswer{Next: next}
+	response := templatesResponse{Next: next}
 	for _, t := range page {
 		response.Items = append(response.Items, e.templateItem(t))
 	}
@@ -133,7 +133,7 @@ func (e *Emulator) createTemplate(c *call) (any, error) {
 	}
 	t := &LaunchTemplate{ID: e.nextID("lt-"), Name: name, Created: c.now, Visible: c.now.Add(e.currentLag("templates")), Data: data.Map(), Tags: tags}
 	e.ec2().Templates[t.ID] = t
-	response := &templateAnswer{Item: e.templateItem(t)}
+	response := &templateResponse{Item: e.templateItem(t)}
 	e.storeClientToken(c, clientToken{Template: response})
 	return response, nil
 }
@@ -155,5 +155,5 @@ func (e *Emulator) deleteTemplate(c *call) (any, error) {
 		return nil, err
 	}
 	delete(e.ec2().Templates, t.ID)
-	return templateAnswer{Item: e.templateItem(t)}, nil
+	return templateResponse{Item: e.templateItem(t)}, nil
 }

@@ -17,7 +17,7 @@ const (
 	capacityReserved = "reserved"
 )
 
-type typesAnswer struct {
+type typesResponse struct {
 	Items []typeItem `xml:"instanceTypeSet>item"`
 	Next  string     `xml:"nextToken,omitempty"`
 }
@@ -44,7 +44,7 @@ func (e *Emulator) describeInstanceTypes(c *call) (any, error) {
 		}
 	}
 	page, next, err := ec2Page(c, list, func(t catalogue.Type) string { return t.Name }, 100, 100)
-	response := typesAnswer{Next: next}
+	response := typesResponse{Next: next}
 	for _, t := range page {
 		response.Items = append(response.Items, typeItemOf(t))
 	}
@@ -76,7 +76,7 @@ type offeringItem struct {
 	LocationType string `xml:"locationType"`
 }
 
-type offeringsAnswer struct {
+type offeringsResponse struct {
 	Items []offeringItem `xml:"instanceTypeOfferingSet>item"`
 	Next  string         `xml:"nextToken,omitempty"`
 }
@@ -115,7 +115,7 @@ func (e *Emulator) describeOfferings(c *call) (any, error) {
 		}
 	}
 	page, next, err := ec2Page(c, list, func(o offeringItem) string { return o.Type + "/" + o.Location }, 1000, 1000)
-	return offeringsAnswer{Items: page, Next: next}, err
+	return offeringsResponse{Items: page, Next: next}, err
 }
 
 type spotPriceItem struct {
@@ -127,7 +127,7 @@ type spotPriceItem struct {
 	Time    string `xml:"timestamp"`
 }
 
-type spotPricesAnswer struct {
+type spotPricesResponse struct {
 	Items []spotPriceItem `xml:"spotPriceHistorySet>item"`
 	Next  string          `xml:"nextToken,omitempty"`
 }
@@ -139,9 +139,9 @@ func (e *Emulator) describeSpotPrices(c *call) (any, error) {
 		return nil, err
 	}
 	const product = "Linux/UNIX"
-	types, products, zoneAsked := c.Form.Strings("InstanceType"), c.Form.Strings("ProductDescription"), c.Form.String("AvailabilityZone")
+	types, products, zoneRequested := c.Form.Strings("InstanceType"), c.Form.Strings("ProductDescription"), c.Form.String("AvailabilityZone")
 	if len(products) > 0 && !slices.Contains(products, product) && !slices.Contains(products, product+" (Amazon VPC)") {
-		return spotPricesAnswer{}, nil
+		return spotPricesResponse{}, nil
 	}
 	var list []spotPriceItem
 	for _, name := range e.Catalogue().Names() {
@@ -150,7 +150,7 @@ func (e *Emulator) describeSpotPrices(c *call) (any, error) {
 		}
 		for _, zone := range e.fixture.Zones {
 			price, offered := e.price(capacitySpot, name, zone.Name, c.now)
-			if !offered || zoneAsked != "" && zoneAsked != zone.Name ||
+			if !offered || zoneRequested != "" && zoneRequested != zone.Name ||
 				!filters.matchTags(nil, map[string]string{"instance-type": name, "availability-zone": zone.Name, "product-description": product}) {
 				continue
 			}
@@ -161,7 +161,7 @@ func (e *Emulator) describeSpotPrices(c *call) (any, error) {
 		}
 	}
 	page, next, err := ec2Page(c, list, func(i spotPriceItem) string { return i.Type + "/" + i.Zone }, 10000, 1000)
-	return spotPricesAnswer{Items: page, Next: next}, err
+	return spotPricesResponse{Items: page, Next: next}, err
 }
 
 // zoneIndex is the place of a zone in the fixture, or -1.
@@ -198,7 +198,7 @@ type zoneItem struct {
 	Boundary string `xml:"networkBorderGroup"`
 }
 
-type zonesAnswer struct {
+type zonesResponse struct {
 	Items []zoneItem `xml:"availabilityZoneInfo>item"`
 }
 
@@ -207,7 +207,7 @@ func (e *Emulator) describeZones(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var response zonesAnswer
+	var response zonesResponse
 	names, ids := c.Form.Strings("ZoneName"), c.Form.Strings("ZoneId")
 	for _, z := range e.fixture.Zones {
 		if len(names) > 0 && !slices.Contains(names, z.Name) || len(ids) > 0 && !slices.Contains(ids, z.ID) {

@@ -33,7 +33,7 @@ type attachmentItem struct {
 	Delete   bool   `xml:"deleteOnTermination"`
 }
 
-type volumesAnswer struct {
+type volumesResponse struct {
 	Items []volumeItem `xml:"volumeSet>item"`
 	Next  string       `xml:"nextToken,omitempty"`
 }
@@ -91,7 +91,7 @@ func (e *Emulator) describeVolumes(c *call) (any, error) {
 		}
 	}
 	page, next, err := ec2Page(c, list, func(v *Volume) string { return v.ID }, 1000, 0)
-	response := volumesAnswer{Next: next}
+	response := volumesResponse{Next: next}
 	for _, v := range page {
 		response.Items = append(response.Items, volumeItemOf(v))
 	}
@@ -146,7 +146,7 @@ func (e *Emulator) deleteVolume(c *call) (any, error) {
 		return nil, inUse("Volume %s is currently attached to %s", v.ID, v.Instance)
 	}
 	delete(e.ec2().Volumes, v.ID)
-	return returnAnswer{Return: true}, nil
+	return returnResponse{Return: true}, nil
 }
 
 func inUse(format string, args ...any) error { return wire.Errorf("VolumeInUse", format, args...) }

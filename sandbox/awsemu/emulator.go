@@ -199,7 +199,7 @@ func (e *Emulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	value, fault, record, err := e.handle(c)
 	alarm := e.fireAlarm(record)
-	if alarm != nil && alarm.Moment == BeforeAnswer {
+	if alarm != nil && alarm.Moment == BeforeResponse {
 		alarm.run(record)
 		panic(http.ErrAbortHandler) // the way of net/http to reset a connection
 	}

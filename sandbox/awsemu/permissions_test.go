@@ -260,23 +260,23 @@ func TestPermissionsOfACaller(t *testing.T) {
 	ctx := t.Context()
 	session, _ := c.roleSession("me")
 	c.attach(t, "KarpenterControllerRole-sandbox", "arn:aws:iam::aws:policy/AdministratorAccess")
-	ask := func(cfg aws.Config) error {
+	query := func(cfg aws.Config) error {
 		_, err := iam.NewFromConfig(cfg).GetRole(ctx, &iam.GetRoleInput{RoleName: aws.String("KarpenterNodeRole-sandbox")})
 		return err
 	}
 	c.set(t, http.MethodPut, "permissions", `[{"action":"iam:*","deny":true,"role":"KarpenterControllerRole-sandbox"}]`)
-	check(t, ask(c.cfg))
-	err := ask(session)
+	check(t, query(c.cfg))
+	err := query(session)
 	wantCode(t, err, "AccessDenied", 403)
 	if !strings.Contains(err.Error(), "assumed-role/KarpenterControllerRole-sandbox/me") {
 		t.Errorf("err = %v, want the caller in it", err)
 	}
-	wantCode(t, ask(c.podIdentity(t)), "AccessDenied", 403)
+	wantCode(t, query(c.podIdentity(t)), "AccessDenied", 403)
 	c.set(t, http.MethodPut, "permissions", `[{"action":"iam:*","deny":true,"key":"AKIDTEST"}]`)
-	wantCode(t, ask(c.cfg), "AccessDenied", 403)
-	check(t, ask(session))
+	wantCode(t, query(c.cfg), "AccessDenied", 403)
+	check(t, query(session))
 	c.set(t, http.MethodDelete, "permissions", "")
-	check(t, ask(session))
+	check(t, query(session))
 }
 
 func TestKnownKeys(t *testing.T) {

@@ -138,7 +138,7 @@ func TestModelSurvivesJSONAndIsDeterministic(t *testing.T) {
 	}
 }
 
-func TestJunkIsAnsweredAndNeverPanics(t *testing.T) {
+func TestMalformedRequestsGetAResponseAndNeverPanic(t *testing.T) {
 	t.Parallel()
 	services := []wire.Service{wire.IAM, wire.STS, wire.SQS, wire.SSM, wire.Pricing, wire.EKS, wire.Events, wire.ZonalShift}
 	states := []string{

@@ -69,7 +69,7 @@ func (e *Emulator) sqsState() *SQSState {
 	return s
 }
 
-// send puts a message into a queue and wakes who waits for one. A queue that does not exist loses the
+// send puts a message into a queue and wakes the receivers that wait for one. A queue that does not exist loses the
 // message, as a target of EventBridge does. The emulator must be locked.
 func (e *Emulator) send(now time.Time, queue, body string) {
 	q := e.sqsState().Queues[queue]

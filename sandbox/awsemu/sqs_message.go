@@ -63,7 +63,7 @@ type receivedMessage struct {
 	Attributes    map[string]string `json:",omitempty"`
 }
 
-// receiveMessage waits, by the wall clock, for as long as the client requests. It looks again when the
+// receiveMessage waits, by the wall clock, for as long as the client requests. It checks again when the
 // model changes, when the clock is set, and when a hidden message comes back.
 func (e *Emulator) receiveMessage(c *call) (any, error) {
 	var in receiveInput
@@ -106,7 +106,7 @@ type receiveTry struct {
 	messages []Message
 	wait     time.Duration
 	changed  <-chan struct{}
-	next     time.Time // when to look again, in emulated time
+	next     time.Time // when to check again, in emulated time
 }
 
 func (e *Emulator) tryReceive(c *call, in *receiveInput) (receiveTry, error) {

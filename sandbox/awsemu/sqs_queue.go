@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Queue is a standard queue: at least once, in no promised order.
+// Queue is a standard queue: at-least-once delivery, without an order.
 type Queue struct {
 	Name       string            `json:"name"`
 	Created    time.Time         `json:"created"`

@@ -419,7 +419,7 @@ func TestQueuesControl(t *testing.T) {
 	q.mustReceive(t, 0)
 }
 
-func TestControlsAnswerWhileTheModelChanges(t *testing.T) {
+func TestControlsRespondWhileTheModelChanges(t *testing.T) {
 	t.Parallel()
 	q := startQueue(t)
 	done := make(chan struct{})

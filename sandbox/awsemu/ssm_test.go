@@ -37,24 +37,24 @@ func TestParametersOfTheAccount(t *testing.T) {
 	c.set(t, http.MethodPut, "parameters", `{"/my/image":"ami-1","plain":"ami-2"}`)
 	c.set(t, http.MethodPut, "parameters", `{"/my/image":"ami-3"}`)
 	for name, tc := range map[string]struct {
-		asked, name, value, code string
-		version                  int64
+		requested, name, value, code string
+		version                      int64
 	}{
-		"by name":                       {asked: "/my/image", name: "/my/image", value: "ami-3", version: 2},
-		"by ARN":                        {asked: "arn:aws:ssm:eu-west-1:111122223333:parameter/my/image", name: "/my/image", value: "ami-3", version: 2},
-		"by version":                    {asked: "/my/image:2", name: "/my/image", value: "ami-3", version: 2},
-		"by ARN and version":            {asked: "arn:aws:ssm:eu-west-1:111122223333:parameter/my/image:2", name: "/my/image", value: "ami-3", version: 2},
-		"outside a hierarchy":           {asked: "plain", name: "plain", value: "ami-2", version: 1},
-		"outside a hierarchy by ARN":    {asked: "arn:aws:ssm:eu-west-1:111122223333:parameter/plain", name: "plain", value: "ami-2", version: 1},
-		"another version":               {asked: "/my/image:1", code: "ParameterVersionNotFound"},
-		"a name that does not exist":    {asked: "/my/other", code: "ParameterNotFound"},
-		"an ARN that does not exist":    {asked: "arn:aws:ssm:eu-west-1:111122223333:parameter/my/other", code: "ParameterNotFound"},
-		"a name that is almost an ARN":  {asked: "arn:", code: "ParameterNotFound"},
-		"a name without its first part": {asked: "/image", code: "ParameterNotFound"},
+		"by name":                       {requested: "/my/image", name: "/my/image", value: "ami-3", version: 2},
+		"by ARN":                        {requested: "arn:aws:ssm:eu-west-1:111122223333:parameter/my/image", name: "/my/image", value: "ami-3", version: 2},
+		"by version":                    {requested: "/my/image:2", name: "/my/image", value: "ami-3", version: 2},
+		"by ARN and version":            {requested: "arn:aws:ssm:eu-west-1:111122223333:parameter/my/image:2", name: "/my/image", value: "ami-3", version: 2},
+		"outside a hierarchy":           {requested: "plain", name: "plain", value: "ami-2", version: 1},
+		"outside a hierarchy by ARN":    {requested: "arn:aws:ssm:eu-west-1:111122223333:parameter/plain", name: "plain", value: "ami-2", version: 1},
+		"another version":               {requested: "/my/image:1", code: "ParameterVersionNotFound"},
+		"a name that does not exist":    {requested: "/my/other", code: "ParameterNotFound"},
+		"an ARN that does not exist":    {requested: "arn:aws:ssm:eu-west-1:111122223333:parameter/my/other", code: "ParameterNotFound"},
+		"a name that is almost an ARN":  {requested: "arn:", code: "ParameterNotFound"},
+		"a name without its first part": {requested: "/image", code: "ParameterNotFound"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			out, err := client.GetParameter(ctx, &ssm.GetParameterInput{Name: aws.String(tc.asked)})
+			out, err := client.GetParameter(ctx, &ssm.GetParameterInput{Name: aws.String(tc.requested)})
 			if tc.code != "" {
 				wantCode(t, err, tc.code, 400)
 				return

@@ -135,7 +135,7 @@ func missingMember(name string) error {
 	return wire.Errorf("ValidationError", "1 validation error detected: Value null at '%s' failed to satisfy constraint: Member must not be null", name)
 }
 
-// assumption is the wish to use a role.
+// assumption is a request to assume a role.
 type assumption struct {
 	action  string
 	who     policy.Principal

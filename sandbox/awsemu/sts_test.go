@@ -140,25 +140,25 @@ func TestPodIdentityGivesTheRole(t *testing.T) {
 func TestCredentialsAreRefused(t *testing.T) {
 	t.Parallel()
 	c := startCloud(t)
-	ask := func(method, token string) int {
-		status, _ := c.askAgent(t.Context(), t, method, token)
+	query := func(method, token string) int {
+		status, _ := c.callAgent(t.Context(), t, method, token)
 		return status
 	}
-	if got := ask(http.MethodGet, ""); got != http.StatusBadRequest {
+	if got := query(http.MethodGet, ""); got != http.StatusBadRequest {
 		t.Errorf("without a token: %d", got)
 	}
-	if got := ask(http.MethodPost, podIdentityToken(t)); got != http.StatusMethodNotAllowed {
+	if got := query(http.MethodPost, podIdentityToken(t)); got != http.StatusMethodNotAllowed {
 		t.Errorf("POST: %d", got)
 	}
-	if got := ask(http.MethodGet, podIdentityToken(t)); got != http.StatusOK {
+	if got := query(http.MethodGet, podIdentityToken(t)); got != http.StatusOK {
 		t.Errorf("with a token: %d", got)
 	}
 	c.set(t, http.MethodPut, "roles", `[]`)
-	if got := ask(http.MethodGet, podIdentityToken(t)); got != http.StatusForbidden {
+	if got := query(http.MethodGet, podIdentityToken(t)); got != http.StatusForbidden {
 		t.Errorf("without a role: %d", got)
 	}
 	c.set(t, http.MethodPost, "faults", `{"action":"eks-auth:AssumeRoleForPodIdentity","code":"ServiceUnavailableException","status":503}`)
-	if got := ask(http.MethodGet, podIdentityToken(t)); got != http.StatusServiceUnavailable {
+	if got := query(http.MethodGet, podIdentityToken(t)); got != http.StatusServiceUnavailable {
 		t.Errorf("while EKS is away: %d", got)
 	}
 }

@@ -181,7 +181,9 @@ func TestS_123_WebIdentity(t *testing.T) {
 func TestS_122_PodIdentity(t *testing.T) {
 	t.Parallel()
 	c := startCloud(t)
-	ask := func(token string) (status int, code string) { return c.askAgent(t.Context(), t, http.MethodGet, token) }
+	query := func(token string) (status int, code string) {
+		return c.callAgent(t.Context(), t, http.MethodGet, token)
+	}
 	for name, tc := range map[string]struct {
 		token  string
 		status int
@@ -196,7 +198,7 @@ func TestS_122_PodIdentity(t *testing.T) {
 		"the token for IRSA": {irsaToken(t), 400, "InvalidTokenException"},
 		"expired":            {signJWT(t, podClaims("kube-system", "karpenter", PodIdentityAudience).withClaim("exp", 1), tokenKey()), 400, "ExpiredTokenException"},
 	} {
-		if status, code := ask(tc.token); status != tc.status || code != tc.code {
+		if status, code := query(tc.token); status != tc.status || code != tc.code {
 			t.Errorf("%s: %d %s", name, status, code)
 		}
 	}
@@ -218,7 +220,7 @@ func TestS_122_PodIdentity(t *testing.T) {
 		"of another cluster": {pods(both, `,"Condition":{"ArnEquals":{"aws:SourceArn":"arn:aws:eks:eu-west-1:111122223333:cluster/other"}}`), 403},
 	} {
 		c.setTrust(t, tc.trust)
-		if status, code := ask(podIdentityToken(t)); status != tc.status || status != 200 && code != "AccessDeniedException" {
+		if status, code := query(podIdentityToken(t)); status != tc.status || status != 200 && code != "AccessDeniedException" {
 			t.Errorf("%s: %d %s", name, status, code)
 		}
 	}
@@ -268,7 +270,7 @@ func TestTokensOfOtherKinds(t *testing.T) {
 }
 
 // askAgent requests the credentials of a pod.
-func (c *cloud) askAgent(ctx context.Context, t *testing.T, method, token string) (status int, code string) {
+func (c *cloud) callAgent(ctx context.Context, t *testing.T, method, token string) (status int, code string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, c.url+CredentialsPath, http.NoBody)
 	check(t, err)

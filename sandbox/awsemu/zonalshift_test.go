@@ -14,20 +14,20 @@ func TestZonalShifts(t *testing.T) {
 	t.Parallel()
 	c := startCloud(t)
 	client := arczonalshift.NewFromConfig(c.cfg)
-	ask := func(arn string) (*arczonalshift.GetManagedResourceOutput, error) {
+	query := func(arn string) (*arczonalshift.GetManagedResourceOutput, error) {
 		return client.GetManagedResource(t.Context(), &arczonalshift.GetManagedResourceInput{ResourceIdentifier: aws.String(arn)})
 	}
 	const arn = "arn:aws:eks:eu-west-1:111122223333:cluster/sandbox"
-	out, err := ask(arn)
+	out, err := query(arn)
 	check(t, err)
 	if *out.Arn != arn || *out.Name != "sandbox" || len(out.ZonalShifts) != 0 || out.AppliedWeights["euw1-az1"] != 1 {
 		t.Errorf("without shifts %+v", out)
 	}
-	_, err = ask(arn + "-other")
+	_, err = query(arn + "-other")
 	wantCode(t, err, "ResourceNotFoundException", 404)
 
 	c.set(t, http.MethodPut, "shifts", `{"active":[{"awayFrom":"eu-west-1b","for":"1h","comment":"drill"},{"awayFrom":"euw1-az3","for":"2h","status":"NOT_APPLIED"}]}`)
-	out, err = ask(arn)
+	out, err = query(arn)
 	check(t, err)
 	if len(out.ZonalShifts) != 2 {
 		t.Fatalf("shifts %+v", out.ZonalShifts)
@@ -40,7 +40,7 @@ func TestZonalShifts(t *testing.T) {
 		t.Errorf("weights %v", out.AppliedWeights)
 	}
 	c.clock.Advance(time.Hour)
-	out, err = ask(arn)
+	out, err = query(arn)
 	check(t, err)
 	if len(out.ZonalShifts) != 1 || *out.ZonalShifts[0].AwayFrom != "euw1-az3" {
 		t.Errorf("after the first expired %+v", out.ZonalShifts)
@@ -56,6 +56,6 @@ func TestZonalShifts(t *testing.T) {
 		}
 	}
 	c.set(t, http.MethodPut, "shifts", `{"enabled":false}`)
-	_, err = ask(arn)
+	_, err = query(arn)
 	wantCode(t, err, "ResourceNotFoundException", 404)
 }

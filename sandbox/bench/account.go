@@ -27,7 +27,7 @@ const (
 	templateName    = "dovetail-bench"
 	fleetSize       = 100
 	terminateSize   = 500
-	spareAddresses  = 100
+	extraAddresses  = 100
 
 	benchLabel = "sandbox.dovetail.sh/bench"
 )
@@ -159,7 +159,7 @@ func (a *account) makeRoom(ctx context.Context, n int) error {
 	}
 	var list []subnet
 	for _, id := range a.subnets {
-		list = append(list, subnet{ID: id, Free: n + spareAddresses})
+		list = append(list, subnet{ID: id, Free: n + extraAddresses})
 	}
 	body, err := json.Marshal(list)
 	if err != nil {

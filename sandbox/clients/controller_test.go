@@ -55,14 +55,14 @@ func TestController(t *testing.T) {
 				{
 					// The administrator has a certificate, and so asks as a service account, through the API server and the kubelet. The
 					// name of the holder is that of this machine: the only pod is it.
-					name: "EX-35: it answers questions", want: []string{`"kind": "node"`, `"answer": "`},
+					name: "EX-35: it responds to queries", want: []string{`"kind": "node"`, `"answer": "`},
 					run: `kubectl scale deployment karpenter -n NS --replicas=1 && kubectl create serviceaccount dovetail-inspect -n NS &&
 						kubectl create clusterrole dovetail-inspect --verb=get --non-resource-url=/debug/decisions &&
 						kubectl create clusterrolebinding dovetail-inspect --clusterrole=dovetail-inspect --serviceaccount=NS:dovetail-inspect
 						trap 'kubectl delete clusterrolebinding,clusterrole dovetail-inspect' EXIT
 						for i in $(seq 120); do
 							text=$("$DOVETAIL" explain "$(kubectl get nodes -o name | head -n 1)" --controller-namespace NS --as-service-account NS/dovetail-inspect -o json)
-							if [[ $text != *"answered from objects"* ]]; then echo "$text"; exit; fi
+							if [[ $text != *"based on objects"* ]]; then echo "$text"; exit; fi
 							sleep 0.5 # until the other pod has ended, and the last one leads
 						done; echo "$text"; exit 1`,
 				},

@@ -70,12 +70,12 @@ type child struct {
 	failed   chan error
 	ended    chan struct{} // closed once the process has ended
 	stop     func() error
-	asked    chan struct{} // closed once a stop was requested
+	stopping chan struct{} // closed once a stop was requested
 }
 
 func startChild(ctx context.Context, program string, env []string, options []byte) (*child, error) {
-	c := &child{messages: make(chan Message), failed: make(chan error, 4), ended: make(chan struct{}), asked: make(chan struct{})}
-	c.stop = sync.OnceValue(c.askToStop)
+	c := &child{messages: make(chan Message), failed: make(chan error, 4), ended: make(chan struct{}), stopping: make(chan struct{})}
+	c.stop = sync.OnceValue(c.requestStop)
 	c.cmd = exec.CommandContext(ctx, program)
 	c.cmd.Env = append(os.Environ(), env...)
 	c.cmd.Stderr = os.Stderr // what a component says that gives up
@@ -106,12 +106,12 @@ func (c *child) read(output io.Reader) {
 		m := parseMessage(lines.Bytes())
 		select {
 		case c.messages <- m:
-		case <-c.asked:
+		case <-c.stopping:
 		}
 	}
 	err := c.cmd.Wait()
 	select {
-	case <-c.asked:
+	case <-c.stopping:
 	default:
 		c.reportExit(fmt.Errorf("the process of the control plane ended: %w", cmp.Or(err, io.EOF)))
 	}
@@ -172,8 +172,8 @@ func (c *child) reportExit(err error) {
 	}
 }
 
-func (c *child) askToStop() error {
-	close(c.asked)
+func (c *child) requestStop() error {
+	close(c.stopping)
 	_ = c.input.Close() // where it fails, the process has ended
 	select {
 	case <-c.ended:

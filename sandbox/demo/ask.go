@@ -22,7 +22,7 @@ import (
 	"github.com/dovetail-sh/dovetail/sandbox/containers"
 )
 
-// reader is the service account that asks the controller.
+// reader is the service account that queries the controller.
 const reader = "dovetail-inspect"
 
 // tokenSeconds is how long its token is valid: longer than anybody looks at a demo.
@@ -31,7 +31,7 @@ const tokenSeconds = 8 * 60 * 60
 // linesShown is how much of an explanation is printed.
 const linesShown = 12
 
-// access is how the controller is asked.
+// access is how requests reach the controller.
 type access struct {
 	address    string // of the controller
 	kubeconfig string // of the reader
@@ -41,7 +41,7 @@ type access struct {
 // page is the address of the web page, with the token.
 func (a *access) page() string { return a.address + console.Path + "#token=" + a.token }
 
-// grantAccess makes an account that may ask the controller, as docs/how-to/ask-the-controller.md has users do.
+// grantAccess makes an account that may query the controller, as docs/how-to/ask-the-controller.md has users do.
 func (s *demoRun) grantAccess(ctx context.Context, port int) error {
 	name := metav1.ObjectMeta{Name: reader}
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: reader, Namespace: metav1.NamespaceSystem}}
@@ -69,7 +69,7 @@ func (s *demoRun) grantAccess(ctx context.Context, port int) error {
 	return containers.WriteKubeconfig(s.access.kubeconfig, s.world.ControlPlane.Config.Host, s.world.ControlPlane.Config.CAData, base+".token")
 }
 
-// explainRemovedNode asks the controller why it removed a node, and whether it serves the page.
+// explainRemovedNode explains why the controller removed a node, and checks that it serves the page.
 func (s *demoRun) explainRemovedNode(ctx context.Context) (string, error) {
 	if s.removed == "" {
 		return "", errors.New("consolidation removed no node that could be explained")

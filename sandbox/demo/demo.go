@@ -168,7 +168,7 @@ func (s *demoRun) printSummary(took time.Duration) {
 	}
 	_ = table.Flush() // the reader is gone; nothing to do about it
 	s.printLine(`
-All the time it was checked that no instance was paid for twice or forgotten, that finalizers outlive their
+All the time it was checked that no instance was launched twice or leaked, that finalizers outlive their
 instances, that no protected pod was removed, and that nothing runs hot (G1 to G13 of the failure modes).
 
 The web page was at %s; make demo OPEN=1 leaves it running, and prints its address with a token.

@@ -1,5 +1,5 @@
 // Package demo shows the main job in a sandbox: pods that wait get nodes, a spot node is interrupted and
-// replaced, pods on half-empty nodes move together, and unneeded nodes are removed. What a step promises is
+// replaced, pods on half-empty nodes move together, and unneeded nodes are removed. The expected result of a step is
 // checked, so the demo is a test too.
 //
 // It uses what a user has: manifests, kubectl scale, the objects, the log of the controller. Only prices

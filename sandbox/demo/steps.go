@@ -158,7 +158,7 @@ func (s *demoRun) compare(now *clusterView) (string, error) {
 	above := fmt.Sprintf("%.1f %% above the lower bound", 100*(made.price/made.bound-1))
 	s.printLine("      planned at $%.4f/h; no plan for these pods costs less than $%.4f/h", made.price, made.bound)
 	if paid := now.perHour(); paid > made.price/rounding {
-		s.printLine("      paid $%.4f/h: of the spot pools that it was offered, EC2 takes those that it can spare, not the cheapest", paid)
+		s.printLine("      paid $%.4f/h: of the spot pools that it was offered, EC2 chooses those with the most free capacity, not the cheapest", paid)
 	}
 	return fmt.Sprintf("%d pods on %d nodes, planned at $%.4f/h (%s), paid $%.4f/h", s.Replicas, len(now.claims), made.price, above, now.perHour()), nil
 }
@@ -235,7 +235,7 @@ func (s *demoRun) consolidateNodes(ctx context.Context) (string, error) {
 		return "", err
 	}
 	s.printLine("      NodePool %s: consolidationPolicy %s", pool, karpv1.ConsolidationWhenEmptyOrUnderutilized)
-	after, err := s.waitForView(ctx, shrinkLimit, "the cluster shrinks and comes to rest", s.atRest(func(n *clusterView) bool {
+	after, err := s.waitForView(ctx, shrinkLimit, "the cluster shrinks and becomes stable", s.atRest(func(n *clusterView) bool {
 		return n.countRunningPods() == s.Replicas && n.ready() && n.perHour() < before.perHour()
 	}))
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 // glance is how often the scene is looked at. People do not see more.
 const glance = 250 * time.Millisecond
 
-// waitUntil looks again and again until something holds. The text says how it is, for the message when time
+// waitUntil polls until something holds. The text says how it is, for the message when time
 // is up. What fails in the background ends it at once.
 func (s *demoRun) waitUntil(ctx context.Context, limit time.Duration, what string, holds func(context.Context) (bool, string, error)) error {
 	deadline := time.NewTimer(limit)

@@ -126,7 +126,7 @@ func (s *Simulator) patchPod(ctx context.Context, p *corev1.Pod, status map[stri
 	return err
 }
 
-// recordWarning records an event of the kubelet. A pod without the event goes on all the same.
+// recordWarning records an event of the kubelet. Errors are ignored, since the pod does not depend on the event.
 func (s *Simulator) recordWarning(ctx context.Context, p *corev1.Pod, reason, message string) {
 	now := metav1.Now()
 	_, err := s.Client.CoreV1().Events(p.Namespace).Create(ctx, &corev1.Event{

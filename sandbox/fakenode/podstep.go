@@ -90,7 +90,7 @@ func decideStop(p *corev1.Pod, now time.Time) podStep {
 		return podStep{after: wait}
 	}
 	if len(p.Finalizers) > 0 && !over {
-		return podStep{action: podEnd} // who holds it wants to see how it ended
+		return podStep{action: podEnd} // the holder of a finalizer needs the final status
 	}
 	return podStep{action: podRemove}
 }

@@ -252,7 +252,7 @@ func (s *Simulator) stopRun(ctx context.Context, p *corev1.Pod, m machine, r *ru
 	if process == nil {
 		action := podRemove
 		if len(p.Finalizers) > 0 {
-			action = podEnd // who holds it wants to see how it ended
+			action = podEnd // the holder of a finalizer needs the final status
 		}
 		return 0, ignoreNotFound(s.performPodAction(ctx, p, m.instance, action, metav1.NewTime(now)))
 	}

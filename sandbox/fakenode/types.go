@@ -27,7 +27,7 @@ const (
 const SimulatedAnnotation = "sandbox.dovetail.sh/simulated"
 
 // LeaveReadyAnnotation of a Node has its kubelet leave the condition Ready as it is, for tests that set it. The value is
-// the time until which it does, in RFC 3339, or "always". The lease is renewed all the same.
+// the time until which it does, in RFC 3339, or "always". The lease is still renewed.
 const LeaveReadyAnnotation = "sandbox.dovetail.sh/leave-ready"
 
 // secondNodePrefix begins the name of the second Node of an instance that joined twice.

@@ -109,7 +109,7 @@ func TestCB_12_ABufferHoldsRoomThatPodsTakeAtOnce(t *testing.T) {
 		t.Errorf("status %+v", b.Status)
 	}
 	for name := range first {
-		f.event("Node", name, "Unconsolidatable", "carries capacity of a buffer", later)
+		f.event("Node", name, "Unconsolidatable", "provides capacity for a CapacityBuffer", later)
 	}
 	if n := len(f.pods("")); n > 0 {
 		t.Errorf("%d pods are in the API although none was created", n)
@@ -251,7 +251,7 @@ func TestCB_17_WithoutTheCRD(t *testing.T) {
 	f.pool("", onlyTypes("m5.large"))
 	f.deploy("inflate", 1)
 	f.waitForRunningPods("inflate", 1)
-	f.toldOnce("the cluster does not serve CapacityBuffers")
+	f.reportedOnce("the cluster does not serve CapacityBuffers")
 	if err := f.kube.Create(f.Context(), again); err != nil {
 		t.Fatal(err)
 	}

@@ -90,19 +90,19 @@ func TestFM_C01_CrashesOnTheWayToANode(t *testing.T) {
 			return f.killAt(apiproxy.Match{Verb: "create", Resource: "nodeclaims", Body: f.name}, apiproxy.BeforeRequest)
 		}, true},
 		{"row 2: NodeClaim created", func(f *flow) <-chan struct{} {
-			return f.killAt(apiproxy.Match{Verb: "create", Resource: "nodeclaims", Body: f.name}, apiproxy.BeforeAnswer)
+			return f.killAt(apiproxy.Match{Verb: "create", Resource: "nodeclaims", Body: f.name}, apiproxy.BeforeResponse)
 		}, true},
 		{"row 4: CreateFleet answered", func(f *flow) <-chan struct{} {
-			return f.killAtCall("ec2:CreateFleet", f.name, awsemu.BeforeAnswer)
+			return f.killAtCall("ec2:CreateFleet", f.name, awsemu.BeforeResponse)
 		}, false},
 		{"row 5: provider id written", func(f *flow) <-chan struct{} {
-			return f.killAt(apiproxy.Match{Verb: "patch", Resource: "nodeclaims/status", Name: f.name + "*", Body: "providerID"}, apiproxy.BeforeAnswer)
+			return f.killAt(apiproxy.Match{Verb: "patch", Resource: "nodeclaims/status", Name: f.name + "*", Body: "providerID"}, apiproxy.BeforeResponse)
 		}, true},
 		{"row 6: node metadata synced", func(f *flow) <-chan struct{} {
-			return f.killAt(apiproxy.Match{Verb: "patch", Resource: "nodes", Body: karpv1.FinalizerTermination}, apiproxy.BeforeAnswer)
+			return f.killAt(apiproxy.Match{Verb: "patch", Resource: "nodes", Body: karpv1.FinalizerTermination}, apiproxy.BeforeResponse)
 		}, true},
 		{"row 7: Registered written", func(f *flow) <-chan struct{} {
-			return f.killAt(apiproxy.Match{Verb: "patch", Resource: "nodeclaims/status", Name: f.name + "*", Body: `"reason":"Registered","status":"True"`}, apiproxy.BeforeAnswer)
+			return f.killAt(apiproxy.Match{Verb: "patch", Resource: "nodeclaims/status", Name: f.name + "*", Body: `"reason":"Registered","status":"True"`}, apiproxy.BeforeResponse)
 		}, true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -148,7 +148,7 @@ spec:
 	f.checker.Excuse(invariant.G8, claim.Name)
 	class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: f.name}}
 	f.waitForCondition(class, karpv1.ConditionReady, metav1.ConditionTrue, "")
-	fired := f.killAt(apiproxy.Match{Verb: "patch", Resource: "nodeclaims", Name: claim.Name, Body: karpv1.FinalizerTermination}, apiproxy.BeforeAnswer)
+	fired := f.killAt(apiproxy.Match{Verb: "patch", Resource: "nodeclaims", Name: claim.Name, Body: karpv1.FinalizerTermination}, apiproxy.BeforeResponse)
 	f.create(claim)
 	f.waitUntilKilled(fired)
 	f.ready(1)
@@ -164,7 +164,7 @@ func TestFM_A01_RestartFindsTheInstanceItPaidFor(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, killsController)
 	f.pool("")
-	fired := f.killAtCall("ec2:CreateFleet", f.name, awsemu.BeforeAnswer)
+	fired := f.killAtCall("ec2:CreateFleet", f.name, awsemu.BeforeResponse)
 	f.deploy("inflate", 1)
 	f.waitUntilKilled(fired)
 	f.waitForRunningPods("inflate", 1, restartLimit)
@@ -186,10 +186,10 @@ func TestFM_C01_CrashesWhileNodesAreHeld(t *testing.T) {
 		}, apiproxy.BeforeRequest},
 		"row 9: one of three is tainted": {func(*flow) apiproxy.Match {
 			return apiproxy.Match{Verb: "patch", Resource: "nodes", Body: karpv1.TaintKeyDisrupted}
-		}, apiproxy.BeforeAnswer},
+		}, apiproxy.BeforeResponse},
 		"row 10: the reason is written": {func(f *flow) apiproxy.Match {
 			return apiproxy.Match{Verb: "patch", Resource: "nodeclaims/status", Name: f.name + "*", Body: karpv1.ConditionDisruptionReason}
-		}, apiproxy.BeforeAnswer},
+		}, apiproxy.BeforeResponse},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -257,16 +257,16 @@ func TestFM_C01_CrashesWhileANodeGoes(t *testing.T) {
 		arm  func(*flow, *karpv1.NodeClaim) <-chan struct{}
 	}{
 		{"row 14: drain started", func(f *flow, _ *karpv1.NodeClaim) <-chan struct{} {
-			return f.killAt(apiproxy.Match{Verb: "create", Resource: "pods/eviction", Namespace: f.namespace}, apiproxy.BeforeAnswer)
+			return f.killAt(apiproxy.Match{Verb: "create", Resource: "pods/eviction", Namespace: f.namespace}, apiproxy.BeforeResponse)
 		}},
 		{"row 15: termination timestamp written", func(f *flow, c *karpv1.NodeClaim) <-chan struct{} {
-			return f.killAt(apiproxy.Match{Verb: "patch", Resource: "nodeclaims", Name: c.Name, Body: karpv1.AnnotationTerminationTimestamp}, apiproxy.BeforeAnswer)
+			return f.killAt(apiproxy.Match{Verb: "patch", Resource: "nodeclaims", Name: c.Name, Body: karpv1.AnnotationTerminationTimestamp}, apiproxy.BeforeResponse)
 		}},
 		{"row 16: TerminateInstances accepted", func(f *flow, c *karpv1.NodeClaim) <-chan struct{} {
-			return f.killAtCall("ec2:TerminateInstances", instanceOf(c), awsemu.BeforeAnswer)
+			return f.killAtCall("ec2:TerminateInstances", instanceOf(c), awsemu.BeforeResponse)
 		}},
 		{"row 17: finalizer of the Node removed", func(f *flow, c *karpv1.NodeClaim) <-chan struct{} {
-			return f.killAt(apiproxy.Match{Verb: "patch", Resource: "nodes", Name: c.Status.NodeName, Body: `"finalizers"`}, apiproxy.BeforeAnswer)
+			return f.killAt(apiproxy.Match{Verb: "patch", Resource: "nodes", Name: c.Status.NodeName, Body: `"finalizers"`}, apiproxy.BeforeResponse)
 		}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -323,7 +323,7 @@ func TestFM_C01_CrashBetweenTemplateAndFleet(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, killsController)
 	f.pool("")
-	fired := f.killAtCall("ec2:CreateLaunchTemplate", f.name, awsemu.BeforeAnswer)
+	fired := f.killAtCall("ec2:CreateLaunchTemplate", f.name, awsemu.BeforeResponse)
 	f.deploy("inflate", 1)
 	f.waitUntilKilled(fired)
 	f.waitForRunningPods("inflate", 1, restartLimit)
@@ -370,19 +370,19 @@ func TestFM_C01_CrashesWhileANodeIsReplaced(t *testing.T) {
 		arm  func(*flow, *karpv1.NodeClaim) <-chan struct{}
 	}{
 		{"row 9: tainted", func(f *flow, c *karpv1.NodeClaim) <-chan struct{} {
-			return f.killAt(apiproxy.Match{Verb: "patch", Resource: "nodes", Name: c.Status.NodeName, Body: karpv1.TaintKeyDisrupted}, apiproxy.BeforeAnswer)
+			return f.killAt(apiproxy.Match{Verb: "patch", Resource: "nodes", Name: c.Status.NodeName, Body: karpv1.TaintKeyDisrupted}, apiproxy.BeforeResponse)
 		}},
 		{"row 10: DisruptionReason written", func(f *flow, c *karpv1.NodeClaim) <-chan struct{} {
-			return f.killAt(apiproxy.Match{Verb: "patch", Resource: "nodeclaims/status", Name: c.Name, Body: karpv1.ConditionDisruptionReason}, apiproxy.BeforeAnswer)
+			return f.killAt(apiproxy.Match{Verb: "patch", Resource: "nodeclaims/status", Name: c.Name, Body: karpv1.ConditionDisruptionReason}, apiproxy.BeforeResponse)
 		}},
 		{"row 11: replacement created", func(f *flow, _ *karpv1.NodeClaim) <-chan struct{} {
-			return f.killAt(apiproxy.Match{Verb: "create", Resource: "nodeclaims", Body: f.name}, apiproxy.BeforeAnswer)
+			return f.killAt(apiproxy.Match{Verb: "create", Resource: "nodeclaims", Body: f.name}, apiproxy.BeforeResponse)
 		}},
 		{"row 12: replacement initialized", func(f *flow, _ *karpv1.NodeClaim) <-chan struct{} {
-			return f.killAt(apiproxy.Match{Verb: "patch", Resource: "nodeclaims/status", Name: f.name + "*", Body: `"reason":"Initialized","status":"True"`}, apiproxy.BeforeAnswer)
+			return f.killAt(apiproxy.Match{Verb: "patch", Resource: "nodeclaims/status", Name: f.name + "*", Body: `"reason":"Initialized","status":"True"`}, apiproxy.BeforeResponse)
 		}},
 		{"row 13: old claim deleted", func(f *flow, c *karpv1.NodeClaim) <-chan struct{} {
-			return f.killAt(apiproxy.Match{Verb: "delete", Resource: "nodeclaims", Name: c.Name}, apiproxy.BeforeAnswer)
+			return f.killAt(apiproxy.Match{Verb: "delete", Resource: "nodeclaims", Name: c.Name}, apiproxy.BeforeResponse)
 		}},
 	} {
 		t.Run(row.name, func(t *testing.T) {

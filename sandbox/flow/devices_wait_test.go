@@ -73,7 +73,7 @@ func TestDR_09_PodsThatShareAClaimShareANode(t *testing.T) {
 }
 
 // DR-16, FM-M09: the driver never publishes anything. After a quarter of an hour that is told on the NodeClaim, in its condition and on pods,
-// no further node is launched for pods that need the driver, and the node stays with the pod that waits. Once somebody deletes it
+// no further node is launched for pods that need the driver, and the node stays with the pod that waits. Once a user deletes it
 // another one is tried, and works when the driver does.
 func TestDR_16_ADriverThatNeverPublishes(t *testing.T) {
 	t.Parallel()
@@ -91,7 +91,7 @@ func TestDR_16_ADriverThatNeverPublishes(t *testing.T) {
 			t.Errorf("the condition says %q, not %q", said, want)
 		}
 	}
-	f.toldOnce("no devices published for nodeclaim")
+	f.reportedOnce("no devices published for nodeclaim")
 
 	first := f.pods("train")[0].Name
 	f.scale(train, 2)
@@ -149,7 +149,7 @@ func TestDR_17_TheAPIIsServedLater(t *testing.T) {
 		t.Errorf("nodes of types %v, want one m5.large, for the pod without claims", got)
 	}
 	for _, kind := range []string{"ResourceClaims", "ResourceSlices", "DeviceClasses"} {
-		f.toldOnce(kind + " of resource.k8s.io/v1 cannot be read")
+		f.reportedOnce(kind + " of resource.k8s.io/v1 cannot be read")
 	}
 	starts := f.own.Starts()
 	serve()

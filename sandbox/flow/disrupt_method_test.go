@@ -194,7 +194,7 @@ func TestDisruption_25_6_AProtectedPodComesWhileItsNodeIsHeld(t *testing.T) {
 	held := make(chan string, 1)
 	for i := range claims {
 		match := apiproxy.Match{Verb: "patch", Resource: "nodes", Name: claims[i].Status.NodeName, Body: karpv1.TaintKeyDisrupted}
-		_, cancel := f.world.Proxy.Once(apiproxy.Trigger{Match: match, Moment: apiproxy.BeforeAnswer, Run: func(r apiproxy.Request) {
+		_, cancel := f.world.Proxy.Once(apiproxy.Trigger{Match: match, Moment: apiproxy.BeforeResponse, Run: func(r apiproxy.Request) {
 			once.Do(func() { f.createBoundPod("late", r.Name); held <- r.Name })
 		}})
 		f.Cleanup(cancel)

@@ -125,7 +125,7 @@ func TestS_030_ThreeNodesBecomeTwo(t *testing.T) {
 	f.waitForRunningPods("inflate", 3)
 	for i := range after {
 		if !slices.ContainsFunc(before, func(c karpv1.NodeClaim) bool { return c.Name == after[i].Name }) {
-			t.Errorf("%s is new; a node that goes needs no other here", after[i].Name)
+			t.Errorf("%s is new; a terminating node needs no other here", after[i].Name)
 		}
 	}
 	if !f.hasLogged("disrupting node(s)", f.name) {

@@ -225,7 +225,7 @@ func (f *flow) whenTainted(c *karpv1.NodeClaim, run func()) <-chan time.Time {
 	f.Helper()
 	at := make(chan time.Time, 1)
 	match := apiproxy.Match{Verb: "patch", Resource: "nodes", Name: c.Status.NodeName, Body: karpv1.TaintKeyDisrupted}
-	_, cancel := f.world.Proxy.Once(apiproxy.Trigger{Match: match, Moment: apiproxy.AfterAnswer, Run: func(apiproxy.Request) {
+	_, cancel := f.world.Proxy.Once(apiproxy.Trigger{Match: match, Moment: apiproxy.AfterResponse, Run: func(apiproxy.Request) {
 		at <- time.Now()
 		run()
 	}})

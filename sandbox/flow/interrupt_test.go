@@ -79,8 +79,8 @@ func TestFM_H01_MalformedMessages(t *testing.T) {
 	f.sendSpotNotice(&claim, "60s")
 	f.waitUntilGone(&claim)
 	f.waitUntil(soon, "an empty queue", func() (bool, string) {
-		answer := f.callControlAPI(http.MethodGet, "queues", "")
-		return !strings.Contains(answer, "of a kind yet to come"), answer
+		queues := f.callControlAPI(http.MethodGet, "queues", "")
+		return !strings.Contains(queues, "of a kind yet to come"), queues
 	})
 	f.waitForRunningPods("inflate", 1)
 }

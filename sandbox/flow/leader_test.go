@@ -116,7 +116,7 @@ func (f *flow) bothDieWhileLaunching(pair []*world.Controller) {
 	f.Helper()
 	first := f.leaseHolder()
 	calmed := f.markDisturbed()
-	fired, cancel := f.world.AWS.Once(awsemu.Trigger{Action: "ec2:CreateFleet", Text: f.name, Moment: awsemu.BeforeAnswer, Run: func(awsemu.Call) {
+	fired, cancel := f.world.AWS.Once(awsemu.Trigger{Action: "ec2:CreateFleet", Text: f.name, Moment: awsemu.BeforeResponse, Run: func(awsemu.Call) {
 		for _, c := range pair { // who leads is not to be seen from here; both come back at once
 			c.Kill()
 		}

@@ -62,5 +62,5 @@ func TestTrust_A12_WithoutTheRightPodsRunAllTheSame(t *testing.T) {
 	f.pool("")
 	f.deploy("inflate", 1)
 	f.waitForRunningPods("inflate", 1)
-	f.toldOnce("allow the service account to list and watch limitranges")
+	f.reportedOnce("allow the service account to list and watch limitranges")
 }

@@ -54,5 +54,5 @@ func TestTrust_A03_WithoutTheRightPodsRunAllTheSame(t *testing.T) {
 	f.pool("")
 	f.deploy("denied", 2, onePerNode("denied"))
 	f.waitForRunningPods("denied", 2)
-	f.toldOnce("allow the service account to patch pods/status")
+	f.reportedOnce("allow the service account to patch pods/status")
 }

@@ -355,7 +355,7 @@ func TestOV_24_FM_C12_TheKindAppearsLater(t *testing.T) {
 	d := f.deploy("inflate", 1, onePerNode("inflate"))
 	f.waitForRunningPods("inflate", 1)
 	f.ready(1)
-	f.toldOnce("the cluster does not serve NodeOverlays")
+	f.reportedOnce("the cluster does not serve NodeOverlays")
 	f.waitUntil(soon, "the kind is served again", func() (bool, string) {
 		if err := put(); err != nil {
 			return false, err.Error()

@@ -291,8 +291,8 @@ func (f *flow) hasLogged(message, text string) bool {
 	})
 }
 
-// toldOnce checks that one line of the log has a text.
-func (f *flow) toldOnce(text string) {
+// reportedOnce checks that one line of the log has a text.
+func (f *flow) reportedOnce(text string) {
 	f.Helper()
 	logged := 0
 	for _, line := range f.controllerLog() {

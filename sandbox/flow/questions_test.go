@@ -24,7 +24,7 @@ import (
 )
 
 // Users who may ask get the answers of the controller that decides; others hear what they need. EX-39, EX-36, TV-14.
-func TestQuestions_AreAnsweredToAuthorizedUsers(t *testing.T) {
+func TestQuestions_OfAuthorizedUsers(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, disturbsNone)
 	f.pool("", onlyTypes("m5.large"))
@@ -81,7 +81,7 @@ func TestQuestions_AreAnsweredToAuthorizedUsers(t *testing.T) {
 	}
 
 	got := f.dovetail(token, "explain", "node", claim.Status.NodeName, "--controller-address", f.served)
-	if !strings.Contains(got, claim.Status.NodeName) || !strings.Contains(got, "m5.large") || strings.Contains(got, "answered from objects") {
+	if !strings.Contains(got, claim.Status.NodeName) || !strings.Contains(got, "m5.large") || strings.Contains(got, "based on objects") {
 		t.Errorf("the command prints %s", got)
 	}
 	listed := f.dovetail(token, "top", "--controller-address", f.served)
@@ -93,7 +93,7 @@ func TestQuestions_AreAnsweredToAuthorizedUsers(t *testing.T) {
 }
 
 // A user who may only view gets what objects and events say, with why. EX-37, EX-38, TV-14.
-func TestQuestions_AreAnsweredFromObjects(t *testing.T) {
+func TestQuestions_FromObjects(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, disturbsNone)
 	f.pool("", onlyTypes("m5.large"))
@@ -107,12 +107,12 @@ func TestQuestions_AreAnsweredFromObjects(t *testing.T) {
 	f.create(binding)
 	f.Cleanup(func() { f.remove(binding) })
 	got := f.dovetail(token, "explain", "pod", pod.Name, "-n", f.namespace)
-	for _, part := range []string{pod.Name, "answered from objects and events of the cluster, since the controller"} {
+	for _, part := range []string{pod.Name, "based on objects and events of the cluster, because the controller"} {
 		if !strings.Contains(got, part) {
 			t.Errorf("the command prints %s\nwant %q in it", got, part)
 		}
 	}
-	if listed := f.dovetail(token, "top"); !strings.Contains(listed, "; objects\n") || !strings.Contains(listed, "note: answered from objects") {
+	if listed := f.dovetail(token, "top"); !strings.Contains(listed, "; objects\n") || !strings.Contains(listed, "note: based on objects") {
 		t.Errorf("dovetail top prints %s\nwant what it is read from, and why", listed)
 	}
 }

@@ -15,7 +15,7 @@ func TestControllerIsKilledAtAStepAndComesBack(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, killsController)
 	starts := f.controller.Starts()
-	fired := f.killAt(apiproxy.Match{Verb: "patch", Resource: "nodepools*", Name: f.name}, apiproxy.BeforeAnswer)
+	fired := f.killAt(apiproxy.Match{Verb: "patch", Resource: "nodepools*", Name: f.name}, apiproxy.BeforeResponse)
 	first := f.pool("")
 	f.waitUntilKilled(fired)
 	f.waitForCondition(first, karpv1.ConditionValidationSucceeded, metav1.ConditionTrue, "")

@@ -82,7 +82,7 @@ func TestG13_ADrainThatCannotEndSaysWhy(t *testing.T) {
 func TestFM_M01_CrashWhileAPoolGrows(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, killsController)
-	fired := f.killAt(apiproxy.Match{Verb: "create", Resource: "nodeclaims", Body: f.name}, apiproxy.BeforeAnswer)
+	fired := f.killAt(apiproxy.Match{Verb: "create", Resource: "nodeclaims", Body: f.name}, apiproxy.BeforeResponse)
 	f.pool("", onlyTypes("m5.large"), withReplicas(4, "6"))
 	f.waitUntilKilled(fired)
 	f.waitUntil(restartLimit, "four claims are ready", func() (bool, string) {

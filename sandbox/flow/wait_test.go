@@ -21,7 +21,7 @@ import (
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu"
 )
 
-// waitUntil looks again whenever something changed, until what it requests holds. The function says how it is
+// waitUntil checks again whenever something changed, until what it requests holds. The function says how it is
 // now, for the message when time is up.
 func (f *flow) waitUntil(limit time.Duration, what string, holds func() (ok bool, now string)) {
 	f.Helper()

@@ -9,7 +9,7 @@ import (
 )
 
 // QuickInstances makes instances quick, sent to the control "timing".
-const QuickInstances = `{"fleetAnswer":"50ms","pending":"300ms","shuttingDown":"700ms"}`
+const QuickInstances = `{"fleetResponse":"50ms","pending":"300ms","shuttingDown":"700ms"}`
 
 // Control calls the control API of the emulated account of a world.
 func (s *Server) Control(ctx context.Context, method, path, body string) (string, error) {

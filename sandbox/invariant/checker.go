@@ -220,7 +220,7 @@ func (c *Checker) endDisturbance(at time.Time) {
 	c.disturbed = at
 }
 
-// Object takes in an object that changed or went away.
+// Object processes an object that changed or was deleted.
 func (c *Checker) Object(at time.Time, kind Kind, obj client.Object) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

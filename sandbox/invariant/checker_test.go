@@ -258,10 +258,10 @@ func TestRules(t *testing.T) {
 		}, "", ""},
 		"G6 an eviction whose pod is gone before the response": {func(l *checkerEnv) {
 			l.set(newPod("web", "n", withDoNotDisrupt))
-			asked := l.now
+			requested := l.now
 			l.now = l.now.Add(10 * time.Millisecond)
 			l.remove(newPod("web", "n", withDoNotDisrupt))
-			l.now = asked
+			l.now = requested
 			l.evictPod("web", uidText("web"))
 		}, invariant.G6, "do-not-disrupt"},
 		"G6 an eviction of a pod that goes already": {func(l *checkerEnv) {
@@ -315,7 +315,7 @@ func TestRules(t *testing.T) {
 			l.set(newNode("n", "i-1", karpv1.DisruptedTaint()), newClaim("a", has("i-1"), withCondition("Initialized"), withCondition("DisruptionReason")))
 			l.passTime(30 * time.Second)
 		}, "", ""},
-		"G7 a taint of a node that goes": {func(l *checkerEnv) {
+		"G7 a taint of a terminating node": {func(l *checkerEnv) {
 			l.set(newNode("n", "i-1", karpv1.DisruptedTaint()), newClaim("a", has("i-1"), withDeletion))
 			l.passTime(30 * time.Second)
 		}, "", ""},
@@ -356,7 +356,7 @@ func TestRules(t *testing.T) {
 			l.set(newPod("web", "", func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{karpv1.LabelNodePool: "another"} }), newClaim("a"))
 			l.passTime(3 * time.Second)
 		}, invariant.G8, "0 pods"},
-		"G8 the replacement of a node that goes": {func(l *checkerEnv) {
+		"G8 the replacement of a terminating node": {func(l *checkerEnv) {
 			l.set(newNode("n", "i-1"), newClaim("a", has("i-1"), withCondition("Initialized"), withDeletion), newPod("web", "n"), newClaim("b"))
 			l.passTime(3 * time.Second)
 		}, "", ""},
@@ -439,7 +439,7 @@ func checkVerdict(t *testing.T, do func(*checkerEnv), want invariant.Rule, text 
 func TestViolationsCarryTheHistory(t *testing.T) {
 	t.Parallel()
 	l := newCheckerEnv(t)
-	l.Excuse(invariant.G11, "a") // it takes in the same claim again
+	l.Excuse(invariant.G11, "a") // it processes the same claim again
 	l.setInstance("i-1", "running", ourTags...)
 	for range 3 {
 		l.set(newClaim("a"), newClaim("a", has("i-1"), withCondition("Launched")), newClaim("a", has("i-1"), withDeletion), newClaim("a", has("i-1"), withDeletion, withoutFinalizer))

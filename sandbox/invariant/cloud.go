@@ -37,7 +37,7 @@ func (c *Checker) Cloud(at time.Time, instances []awsemu.InstanceView) {
 	c.instances = next
 }
 
-// Call takes in a call of AWS that got its response.
+// Call processes an AWS call that got its response.
 func (c *Checker) Call(at time.Time, call awsemu.Call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,7 +83,7 @@ func (c *Checker) isOwnInstance(i awsemu.InstanceView) bool {
 }
 
 // checkTouched is the second part of G2: what is not ours is not touched. An instance that lost its tag
-// and still has a claim is ours all the same.
+// and still has a claim belongs to this cluster, too.
 func (c *Checker) checkTouched(at time.Time, call awsemu.Call, id string) {
 	i, known := c.instances[id]
 	if !known || c.isOwnInstance(i) || len(c.claimsOf(id)) > 0 {

@@ -129,6 +129,6 @@ func needsPlace(p *corev1.Pod) bool {
 
 // mayUse says whether a pod does not request another pool by name.
 func mayUse(p *corev1.Pod, pool string) bool {
-	wanted, asks := p.Spec.NodeSelector[karpv1.LabelNodePool]
-	return !asks || wanted == pool
+	wanted, restricted := p.Spec.NodeSelector[karpv1.LabelNodePool]
+	return !restricted || wanted == pool
 }

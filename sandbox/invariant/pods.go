@@ -73,7 +73,7 @@ func (c *Checker) nodeChanged(at time.Time, kind Kind, next *corev1.Node) {
 	c.recordHistory(at, nodeObject(next.Name), strings.Join(words, " "))
 }
 
-// Request takes in a request of the controller to the API server that got its response.
+// Request processes a request of the controller to the API server that got its response.
 func (c *Checker) Request(r apiproxy.Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -181,8 +181,8 @@ func (c *Checker) checkSuspects(at time.Time) {
 			continue
 		}
 		p := c.pods[s.uid]
-		asked := p == nil || p.DeletionTimestamp != nil || !p.gone.IsZero() || isTerminal(p.Pod)
-		if asked {
+		expected := p == nil || p.DeletionTimestamp != nil || !p.gone.IsZero() || isTerminal(p.Pod)
+		if expected {
 			continue
 		}
 		c.reportViolation(Violation{

@@ -119,9 +119,9 @@ func (p *prometheus) queryRange(expr string) ([]series, error) {
 	if err != nil {
 		return nil, err
 	}
-	var answer struct{ Data struct{ Result []series } }
-	err = json.Unmarshal(text, &answer)
-	return answer.Data.Result, err
+	var body struct{ Data struct{ Result []series } }
+	err = json.Unmarshal(text, &body)
+	return body.Data.Result, err
 }
 
 // latestValue is the last value of an expression that has one series; 0 if there is none.
@@ -158,14 +158,14 @@ func (p *prometheus) evaluatedRules() ([]rule, error) {
 	if err != nil {
 		return nil, err
 	}
-	var answer struct {
+	var body struct {
 		Data struct{ Groups []struct{ Rules []rule } }
 	}
-	if err := json.Unmarshal(text, &answer); err != nil {
+	if err := json.Unmarshal(text, &body); err != nil {
 		return nil, err
 	}
 	var all []rule
-	for _, group := range answer.Data.Groups {
+	for _, group := range body.Data.Groups {
 		all = append(all, group.Rules...)
 	}
 	return all, nil

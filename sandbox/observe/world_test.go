@@ -25,7 +25,7 @@ import (
 // patience is how long anything may take. It is no bar: only a defect misses it.
 const patience = 5 * time.Minute
 
-// waitUntil looks again and again until something holds. The function says how it is now, for the message when time is up.
+// waitUntil polls until something holds. The function says how it is now, for the message when time is up.
 func waitUntil(t *testing.T, what string, holds func() (ok bool, now string)) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
@@ -69,7 +69,7 @@ func start(t *testing.T, program string) *liveWorld {
 		}
 	})
 	l := &liveWorld{T: t, Server: s, kube: s.Typed(t)}
-	l.callControlAPI(http.MethodPut, "timing", `{"fleetAnswer":"50ms","pending":"300ms","shuttingDown":"3s"}`)
+	l.callControlAPI(http.MethodPut, "timing", `{"fleetResponse":"50ms","pending":"300ms","shuttingDown":"3s"}`)
 	port, err := harness.LastingPort(ctx)
 	if err != nil {
 		t.Fatal(err)

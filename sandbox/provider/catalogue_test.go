@@ -98,7 +98,7 @@ func (m *market) typesOfClass(l *awsEnv, class *awsv1.EC2NodeClass) map[string]*
 	return out
 }
 
-// availableOfferings are those that can be had, as type/zone/capacity type without the type.
+// availableOfferings are the offerings with capacity, as type/zone/capacity type without the type.
 func availableOfferings(t *catalog.InstanceType) []string {
 	var list []string
 	for _, o := range t.Offerings {

@@ -340,11 +340,11 @@ func TestFM_E13_E15_NothingFoundIsNotAnError(t *testing.T) {
 	t.Run("empty", func(t *testing.T) {
 		t.Parallel()
 		l := newAWSEnv(t)
-		nobody := awsv1.Tags{"karpenter.sh/discovery": "nobody"}
+		unused := awsv1.Tags{"karpenter.sh/discovery": "nobody"}
 		class := l.newClass(func(c *awsv1.EC2NodeClass) {
-			c.Spec.SubnetSelectorTerms = []awsv1.SubnetSelectorTerm{{Tags: nobody}}
-			c.Spec.SecurityGroupSelectorTerms = []awsv1.SecurityGroupSelectorTerm{{Tags: nobody}}
-			c.Spec.AMISelectorTerms = []awsv1.AMISelectorTerm{{Tags: nobody}}
+			c.Spec.SubnetSelectorTerms = []awsv1.SubnetSelectorTerm{{Tags: unused}}
+			c.Spec.SecurityGroupSelectorTerms = []awsv1.SecurityGroupSelectorTerm{{Tags: unused}}
+			c.Spec.AMISelectorTerms = []awsv1.AMISelectorTerm{{Tags: unused}}
 		})
 		for action, look := range lookups {
 			if found, err := look(t, l.newDiscoverer(), class); err != nil || found != 0 {

@@ -172,14 +172,14 @@ func (l *awsEnv) callControlAPI(method, path, body string) string {
 		l.Fatal(err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	answer, err := io.ReadAll(response.Body)
+	reply, err := io.ReadAll(response.Body)
 	if err != nil {
 		l.Fatal(err)
 	}
 	if response.StatusCode != http.StatusOK {
-		l.Fatalf("%s %s: %d %s", method, path, response.StatusCode, answer)
+		l.Fatalf("%s %s: %d %s", method, path, response.StatusCode, reply)
 	}
-	return string(answer)
+	return string(reply)
 }
 
 func (l *awsEnv) putControl(path, body string) {

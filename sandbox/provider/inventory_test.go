@@ -31,13 +31,13 @@ func (l *awsEnv) newInventory() *inventory.Inventory {
 }
 
 // callConcurrently requests many instances at once and returns the errors by id.
-func callConcurrently(ids []string, ask func(id string) error) map[string]error {
+func callConcurrently(ids []string, query func(id string) error) map[string]error {
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	failures := map[string]error{}
 	for _, id := range ids {
 		all.Go(func() {
-			err := ask(id)
+			err := query(id)
 			mu.Lock()
 			defer mu.Unlock()
 			failures[id] = err
@@ -194,7 +194,7 @@ func TestFM_E01_ANewInstanceIsNotShownYet(t *testing.T) {
 	l.putControl("lag", `{"instances":"60s"}`)
 	id := l.launchInstances(1, onDemand, ownedTags())[0]
 	inv := l.newInventory()
-	inv.Remember(inventory.Instance{ID: id, Zone: zoneA, ZoneID: "euw1-az1", State: inventory.StatePending, Launched: l.currentTime()})
+	inv.RecordLaunched(inventory.Instance{ID: id, Zone: zoneA, ZoneID: "euw1-az1", State: inventory.StatePending, Launched: l.currentTime()})
 	for range 4 {
 		if _, err := inv.Find(t.Context(), id); err != nil {
 			t.Errorf("find: %v", err)

@@ -282,7 +282,7 @@ func TestFM_F02_NothingCanBeHad(t *testing.T) {
 
 // A03: a response that is lost after the fleet was made leads to the same instance: through the retries
 // of the SDK, through the next launch, and after a restart (A01).
-func TestFM_A01_A03_ALostAnswer(t *testing.T) {
+func TestFM_A01_A03_ALostResponse(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		fault   awsemu.Fault
@@ -382,7 +382,7 @@ func TestEqualClaimsShareAFleet(t *testing.T) {
 }
 
 // A04: EC2 delivers more than was requested. The claim gets one, the rest is for the collector.
-func TestFM_A04_MoreThanAskedFor(t *testing.T) {
+func TestFM_A04_MoreThanRequested(t *testing.T) {
 	t.Parallel()
 	l := newAWSEnv(t)
 	surplus := l.launchInstances(1, onDemand, ownedTags())[0]

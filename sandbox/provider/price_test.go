@@ -150,8 +150,8 @@ func TestFM_P01_BuiltInPricesWithoutThePriceList(t *testing.T) {
 			if err := table.Refresh(t.Context()); (err != nil) != tc.wantErr {
 				t.Errorf("refresh: %v", err)
 			}
-			if asked := l.countCalls(wire.Pricing, "GetProducts") > 0; asked != tc.wantCalls {
-				t.Errorf("the price list was called: %v, want %v", asked, tc.wantCalls)
+			if requested := l.countCalls(wire.Pricing, "GetProducts") > 0; requested != tc.wantCalls {
+				t.Errorf("the price list was called: %v, want %v", requested, tc.wantCalls)
 			}
 			if usd, known := table.OnDemand("m5.large"); !known || usd <= 0 || usd >= 1 {
 				t.Errorf("on demand: %v %v, want the built-in price", usd, known)

@@ -302,14 +302,14 @@ func (s *subject) flipNodeCondition(missing rights.Right) {
 		if err := kube.Status().Patch(s.Context(), node, client.RawPatch(types.StrategicMergePatchType, []byte(patch))); err != nil {
 			s.Fatal(err)
 		}
-		told := false
+		reported := false
 		s.waitUntil(func() string {
-			if told = s.names(missing); told || s.hasEvent(node, name, because) {
+			if reported = s.names(missing); reported || s.hasEvent(node, name, because) {
 				return ""
 			}
 			return "no event tells of " + because
 		})
-		if told {
+		if reported {
 			return
 		}
 	}

@@ -139,7 +139,7 @@ func needAWS(t *testing.T) {
 	}
 }
 
-// waitUntil looks again and again until what it requests holds. The function says how it is now.
+// waitUntil polls until what it requests holds. The function says how it is now.
 func waitUntil(t *testing.T, what string, holds func() (ok bool, now string)) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
@@ -155,7 +155,7 @@ func waitUntil(t *testing.T, what string, holds func() (ok bool, now string)) {
 	}
 }
 
-// checkStays looks again and again for a while, and fails if something stops to be so.
+// checkStays polls for a while, and fails if something stops to be so.
 func checkStays(t *testing.T, d time.Duration, what string, is func() (ok bool, now string)) {
 	t.Helper()
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(500 * time.Millisecond) {

@@ -4,6 +4,6 @@
 //
 // There are only tests, and one world for all of them, where nothing of an installation is there at the beginning. Three
 // modules below are apart from the sandbox, whose versions they would change: tofu pins the engine, kubectl pins a provider,
-// providers pins another one and holds those that cannot be had as Go modules. Providers are installed from a folder, as
+// providers pins another one and holds those that are not available as Go modules. Providers are installed from a folder, as
 // with a mirror, so that nothing is fetched.
 package terraform

@@ -75,7 +75,7 @@ func (r root) interruptApply(t *testing.T, action string) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd := r.tofuCommand(ctx, "apply", "-auto-approve", "-input=false")
-	fired, disarm := setting.world.AWS.Once(awsemu.Trigger{Action: action, Moment: awsemu.AfterAnswer, Run: func(awsemu.Call) {
+	fired, disarm := setting.world.AWS.Once(awsemu.Trigger{Action: action, Moment: awsemu.AfterResponse, Run: func(awsemu.Call) {
 		if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 			t.Errorf("interrupt: %v", err)
 		}

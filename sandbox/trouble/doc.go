@@ -1,6 +1,6 @@
 // Package trouble tries the troubleshooting table of the installation guide (install 17) as a new user
 // would: each test provokes one symptom, runs the command of its row with the real kubectl, and looks for
-// what the row promises and for a text that names the fix (S-175 to S-185).
+// the expected symptom of the row and for a text that names the fix (S-175 to S-185).
 //
 // Rows that cannot be provoked here: pods without IP (the sandbox has no CNI), instances that end for want
 // of a KMS key (nothing is encrypted; an instance that ends at once is tried), and the service account of

@@ -48,7 +48,7 @@ func TestLimitReached(t *testing.T) {
 	s.pod("first")
 	s.waitForRunningPod("first")
 	s.pod("second")
-	s.waitForOutput("describe pod -n "+s.namespace+" second", "nodepool/"+s.name+": every instance type that would do exceeds its limits: cpu:2 at least, 0 left")
+	s.waitForOutput("describe pod -n "+s.namespace+" second", "nodepool/"+s.name+": every suitable instance type exceeds its limits: cpu:2 at least, 0 left")
 	s.waitForOutput("describe nodepool "+s.name, "Resources: Cpu: 2 ")
 }
 
@@ -63,7 +63,7 @@ func TestNoCapacity(t *testing.T) {
 	s.pool("r5n.large")
 	s.pod("web")
 	s.waitForOutput("get events -A", "InsufficientCapacityError nodeclaim/"+s.name, "sufficient r5n.large capacity")
-	s.waitForOutput("describe pod -n "+s.namespace+" web", "karpenter No node can take the pod: nodepool/"+s.name+": what meets its requirements is not available at present", "it is retried in minutes; or allow more instance types, zones or capacity types")
+	s.waitForOutput("describe pod -n "+s.namespace+" web", "karpenter No node can take the pod: nodepool/"+s.name+": no instance type that meets its requirements is available at present", "it is retried in minutes; or allow more instance types, zones or capacity types")
 	s.waitForLog("removing offering from offerings", `"instance-type":"r5n.large"`, `"ttl":"3m0s"`)
 	s.waitForMetric(`karpenter_cloudprovider_instance_type_offering_available{capacity_type="on-demand",instance_type="r5n.large",zone="eu-west-1a"} 0`)
 }

@@ -21,7 +21,7 @@ func (w *World) installDNS(ctx context.Context) error {
 		return err
 	}
 	services := client.CoreV1().Services(metav1.NamespaceSystem)
-	// Asked first: an address that is taken, if only by the Service itself, is refused before the name is looked at.
+	// Checked first: an address that is in use, if only by the Service itself, is rejected before the name is checked.
 	if _, err := services.Get(ctx, "kube-dns", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		return err
 	}

@@ -278,10 +278,10 @@ func (w *World) kubeconfig(ctx context.Context, i Installation, proxied bool) (s
 // serveAs serves the proxy to the owner of a token, and returns the address. The proxy speaks plain HTTP, over which clients
 // send no token: a client without one would be an administrator.
 func (w *World) serveAs(ctx context.Context, token string) (string, error) {
-	return w.serve(ctx, 0, http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
+	return w.serve(ctx, 0, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") == "" {
 			r.Header.Set("Authorization", "Bearer "+token)
 		}
-		w.Proxy.ServeHTTP(answer, r)
+		w.Proxy.ServeHTTP(rw, r)
 	}))
 }

@@ -121,7 +121,7 @@ func (c Conditions) Check() error {
 	return err
 }
 
-// firstUnmet names the first condition that a request does not meet. What is not known of the request holds or not, as told.
+// firstUnmet names the first condition that a request does not meet. For unknown keys of the request, the caller decides whether they match.
 func firstUnmet(list []condition, r *Request, unknownHolds bool) (text string, found bool) {
 	for n := range list {
 		c := &list[n]

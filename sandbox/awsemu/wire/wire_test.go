@@ -187,9 +187,9 @@ func TestSQSOverQuery(t *testing.T) {
 	if err := req.JSON(&in); err != nil || in.QueueUrl != "http://x" || len(in.AttributeNames) != 1 || in.WaitTimeSeconds != 5 {
 		t.Errorf("read as %+v (%v)", in, err)
 	}
-	answer := wire.Write(req, map[string]any{"Attributes": map[string]string{"A": "1 < 2"}}, nil)
-	if want := "<Attribute><Name>A</Name><Value>1 &lt; 2</Value></Attribute>"; !strings.Contains(string(answer.Body), want) {
-		t.Errorf("answer %s, want %s", answer.Body, want)
+	reply := wire.Write(req, map[string]any{"Attributes": map[string]string{"A": "1 < 2"}}, nil)
+	if want := "<Attribute><Name>A</Name><Value>1 &lt; 2</Value></Attribute>"; !strings.Contains(string(reply.Body), want) {
+		t.Errorf("answer %s, want %s", reply.Body, want)
 	}
 	refusal := wire.Write(req, nil, &wire.Error{Code: "QueueDoesNotExist", QueryCode: "AWS.SimpleQueueService.NonExistentQueue"})
 	if !strings.Contains(string(refusal.Body), "<Code>AWS.SimpleQueueService.NonExistentQueue</Code>") {

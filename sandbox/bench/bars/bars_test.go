@@ -62,7 +62,7 @@ func TestCPUTime(t *testing.T) {
 func TestPasses(t *testing.T) {
 	t.Parallel()
 	log := `{"level":"INFO","time":"2026-01-02T03:04:05.500Z","message":"found provisionable pod(s)","Pods":"a, b","duration":"500ms"}
-panic: of somebody else
+panic: of another process
 {"level":"INFO","time":"2026-01-02T03:04:06.000Z","message":"computed new nodeclaim(s) to fit pod(s)","nodeclaims":3,"pods":2,"price":1.5}
 {"level":"INFO","time":"2026-01-02T03:04:06.001Z","message":"other pods were scheduled where pod(s) were expected; these need new nodes","pods":4}
 {"level":"INFO","time":"2026-01-02T03:04:07.000Z","message":"created nodeclaim"}

@@ -18,7 +18,7 @@ const (
 	burstMemory   = 400 * mib
 	burstDecision = 5 * time.Second
 
-	// A plan that does not come true costs more than was planned. Shares in percent.
+	// If pods are placed differently than planned, more nodes are needed. Shares in percent.
 	mostLater     = 2
 	mostElsewhere = 2
 	mostDearer    = 1
@@ -53,20 +53,20 @@ func (o Options) scaledCount(n int) int { return max(2, int(float64(n)*o.Scale))
 
 // wave is what a lot of pods led to.
 type wave struct {
-	pods     int
-	idle     usage // before them
-	decided  usage // when the last claim was written
-	end      usage // when all run
-	asked    time.Time
-	waiting  time.Time // when the last pod was unschedulable
-	running  time.Time // when all run
-	first    pass      // the first plan, and what came of it
-	claims   []exchange
-	later    int // claims of later plans
-	taken    int // pods that later plans were for because the scheduler gave their places to others
-	landed   landed
-	paid     float64 // for the claims of all plans, in dollars an hour
-	api, aws []exchange
+	pods      int
+	idle      usage // before them
+	decided   usage // when the last claim was written
+	end       usage // when all run
+	requested time.Time
+	waiting   time.Time // when the last pod was unschedulable
+	running   time.Time // when all run
+	first     pass      // the first plan, and what came of it
+	claims    []exchange
+	later     int // claims of later plans
+	taken     int // pods that later plans were for because the scheduler gave their places to others
+	landed    landed
+	paid      float64 // for the claims of all plans, in dollars an hour
+	api, aws  []exchange
 }
 
 // firstPlanDuration is how long the first plan took, from the end of the batch to its last claim.
@@ -84,7 +84,7 @@ func (s *stage) createPods(ctx context.Context, pods int) (w wave, err error) {
 		return w, err
 	}
 	before := s.traffic.markNow()
-	w.asked = time.Now()
+	w.requested = time.Now()
 	if err := s.deploy(ctx, mixedWork(pods, s.scaledCount(burstPools))...); err != nil {
 		return w, err
 	}
@@ -98,7 +98,7 @@ func (s *stage) createPods(ctx context.Context, pods int) (w wave, err error) {
 		return w, err
 	}
 	w.waiting = time.Now()
-	s.logProgress("%d pods wait, %.1f s after they were requested", pods, w.waiting.Sub(w.asked).Seconds())
+	s.logProgress("%d pods wait, %.1f s after they were requested", pods, w.waiting.Sub(w.requested).Seconds())
 	profiled := s.profileLater(ctx)
 	if err := s.waitForFirstPlan(ctx, &w, before); err != nil {
 		return w, errors.Join(err, <-profiled)
@@ -171,7 +171,7 @@ func (w *wave) reportBurst(r *Result, s *stage, memory int) {
 	r.add("  before the first pod", float64(w.idle.rss), unitBytes)
 	r.add("  when all pods run", float64(w.end.rss), unitBytes)
 	r.add("CPU time of the controller", (w.end.cpu - w.idle.cpu).Seconds(), unitSeconds)
-	r.add("until all pods waited (API server, scheduler)", w.waiting.Sub(w.asked).Seconds(), unitSeconds)
+	r.add("until all pods waited (API server, scheduler)", w.waiting.Sub(w.requested).Seconds(), unitSeconds)
 	r.add("from the end of the batch until all pods run", w.running.Sub(w.first.closed).Seconds(), unitSeconds)
 	r.add("requests to the API server", float64(len(w.api)), unitCount)
 	r.add("calls of AWS", float64(len(w.aws)), unitCount)

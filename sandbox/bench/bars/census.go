@@ -57,7 +57,7 @@ func startCensus(ctx context.Context, client kubernetes.Interface) (*census, err
 		informers.WithTransform(stripObject), informers.WithNamespace(metav1.NamespaceDefault),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = benchLabel }))
 	registration, err := c.factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: c.countObject, UpdateFunc: func(_, o any) { c.countObject(o) }, DeleteFunc: c.forgetObject,
+		AddFunc: c.countObject, UpdateFunc: func(_, o any) { c.countObject(o) }, DeleteFunc: c.removeObject,
 	})
 	if err != nil {
 		cancel()
@@ -101,7 +101,7 @@ func (c *census) countObject(o any) {
 	}
 }
 
-func (c *census) forgetObject(o any) {
+func (c *census) removeObject(o any) {
 	if last, ok := o.(cache.DeletedFinalStateUnknown); ok {
 		o = last.Obj
 	}

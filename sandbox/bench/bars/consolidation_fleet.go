@@ -80,12 +80,12 @@ func hasCondition(c *unstructured.Unstructured, kind string) bool {
 
 // usedShare is the share of the cores that pods request.
 func (s *stage) usedShare(f fleet) float64 {
-	asked := 0.0
+	requested := 0.0
 	for _, w := range shrinkWork(s.scaledCount(shrinkPods)) {
 		quantity := resource.MustParse(w.cpu)
-		asked += quantity.AsApproximateFloat64() * max(1, math.Floor(float64(w.replicas)*shrinkStay))
+		requested += quantity.AsApproximateFloat64() * max(1, math.Floor(float64(w.replicas)*shrinkStay))
 	}
-	return asked / max(f.cpu, 1e-9)
+	return requested / max(f.cpu, 1e-9)
 }
 
 // command is one decision that the controller began to carry out.

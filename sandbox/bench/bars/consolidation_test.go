@@ -15,7 +15,7 @@ import (
 func TestCommands(t *testing.T) {
 	t.Parallel()
 	log := `{"level":"INFO","time":"2026-01-02T03:04:05.000Z","message":"disrupting node(s)","reason":"empty","decision":"delete","disrupted-node-count":3,"pod-count":0}
-panic: of somebody else
+panic: of another process
 {"level":"INFO","time":"2026-01-02T03:04:05.900Z","message":"disrupting node(s)","reason":"underutilized","decision":"delete","disrupted-node-count":2,"pod-count":7,"cost-before":9,"cost-after":8,"lower-bound":4.5}
 {"level":"INFO","time":"2026-01-02T03:04:07.900Z","message":"disrupting node(s)","reason":"underutilized","decision":"delete","disrupted-node-count":1,"pod-count":1,"cost-before":9,"cost-after":8,"lower-bound":4.5}
 {"level":"INFO","time":"2026-01-02T03:04:06.000Z","message":"tainted node"}
@@ -113,14 +113,14 @@ func TestFleetOf(t *testing.T) {
 	leaving := func(o map[string]any) {
 		o["metadata"].(map[string]any)["deletionTimestamp"] = "2026-01-02T03:04:05Z"
 	}
-	asked := func(o map[string]any) { delete(o["metadata"].(map[string]any), "labels"); delete(o, "status") }
+	requested := func(o map[string]any) { delete(o["metadata"].(map[string]any), "labels"); delete(o, "status") }
 	price := func(capacityType, _, _ string) (float64, bool) {
 		if capacityType == "" {
 			return 0, false
 		}
 		return 0.1, true
 	}
-	got := fleetOf([]unstructured.Unstructured{claim("a", as), claim("b", marked), claim("c", leaving), claim("d", asked), claim("e", ending)}, price)
+	got := fleetOf([]unstructured.Unstructured{claim("a", as), claim("b", marked), claim("c", leaving), claim("d", requested), claim("e", ending)}, price)
 	if got.nodes != 5 || got.going != 3 || got.busy != 2 || got.price < 0.39 || got.price > 0.41 || got.cpu < 3.85 || got.cpu > 3.87 {
 		t.Errorf("%+v, want 5 nodes, 3 going, 2 of them busy, $0.4, 3.86 cores", got)
 	}

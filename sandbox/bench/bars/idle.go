@@ -9,7 +9,7 @@ import (
 const (
 	smallPools = 3
 	smallPods  = 50
-	settle     = 20 * time.Second // after the last pod runs, before anything is measured
+	quietTime  = 20 * time.Second // after the last pod runs, before anything is measured
 
 	smallMemory = 256 * mib
 	smallCPU    = 100 // millicores
@@ -28,7 +28,7 @@ func measureIdleCluster(ctx context.Context, s *stage, r *Result) error {
 	if err := s.allRun(ctx, smallPods); err != nil {
 		return err
 	}
-	if err := s.sleepContext(ctx, settle); err != nil {
+	if err := s.sleepContext(ctx, quietTime); err != nil {
 		return err
 	}
 	api, _ := s.traffic.exchangesSince(mark{})

@@ -126,7 +126,7 @@ func outOfCapacity(ctx context.Context, s *stage, r *Result) error {
 		launches = append(launches, is.fleets[1].came.Sub(is.claim.done).Seconds())
 	}
 	r.add("launches", float64(len(gaps)), unitCount)
-	r.addLimit("from the answer to the next CreateFleet, median", medianOf(gaps), unitSeconds, iceBar.Seconds())
+	r.addLimit("from the response to the next CreateFleet, median", medianOf(gaps), unitSeconds, iceBar.Seconds())
 	r.add("  the same, longest", slices.Max(gaps), unitSeconds)
 	r.add("from the NodeClaim to that CreateFleet, median", medianOf(launches), unitSeconds)
 	return nil

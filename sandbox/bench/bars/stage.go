@@ -40,7 +40,7 @@ type setting struct {
 // How soon machines come and go where a scenario wants them quick.
 const (
 	bootTime    = 2 * time.Second
-	quickTiming = `{"fleetAnswer":"100ms","pending":"500ms","shuttingDown":"1s"}`
+	quickTiming = `{"fleetResponse":"100ms","pending":"500ms","shuttingDown":"1s"}`
 )
 
 // look is how often a condition is polled that no watch reports.
@@ -301,9 +301,9 @@ func fetchURL(ctx context.Context, method, url string, body []byte) ([]byte, err
 		return nil, err
 	}
 	defer response.Body.Close()
-	answer, err := io.ReadAll(response.Body)
+	text, err := io.ReadAll(response.Body)
 	if err == nil && response.StatusCode != http.StatusOK {
-		err = errors.New(url + ": " + strconv.Itoa(response.StatusCode) + " " + string(answer))
+		err = errors.New(url + ": " + strconv.Itoa(response.StatusCode) + " " + string(text))
 	}
-	return answer, err
+	return text, err
 }

@@ -31,7 +31,7 @@ func newBars() *cobra.Command {
 			"what it may need. A bar that is missed is printed, and is no failure: times depend on the machine.\n\n" +
 			"  small      a small cluster that does nothing: CPU and memory\n" +
 			"  reaction   one pod that waits: time from Unschedulable to its NodeClaim\n" +
-			"  ice        every first choice out of capacity: time until the next is asked for\n" +
+			"  ice        every first choice out of capacity: time until the next is requested\n" +
 			"  burst      10,000 pods and 100 NodePools: decision, memory, requests to the API server, calls of AWS\n" +
 			"  backlog    15,000 pods under a memory limit of 512 MiB\n" +
 			"  shrink     300 nodes, a third used, are consolidated: cost, waves, decisions, evictions, CPU, memory\n\n" +

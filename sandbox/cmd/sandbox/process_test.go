@@ -134,7 +134,7 @@ func TestKilledUpTakesItsController(t *testing.T) {
 	})
 }
 
-// waitUntil looks again and again, since there is no watch on processes of others.
+// waitUntil polls, since there is no watch on processes of others.
 func waitUntil(t *testing.T, otherwise string, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(3 * time.Minute); !done(); time.Sleep(20 * time.Millisecond) {

@@ -19,15 +19,15 @@ func TestFaultJoinTwice(t *testing.T) {
 	i := aws.newRunningInstance("twice")
 	injectFault(t, i, fakenode.Fault{JoinTwice: true})
 	launch(t, i)
-	twin := i
-	twin.PrivateDNS = "twin-" + i.PrivateDNS
-	first, second := node(t, i, "usable", isUsable), node(t, twin, "usable", isUsable)
+	duplicate := i
+	duplicate.PrivateDNS = "twin-" + i.PrivateDNS
+	first, second := node(t, i, "usable", isUsable), node(t, duplicate, "usable", isUsable)
 	if first.Spec.ProviderID != second.Spec.ProviderID || second.Labels["karpenter.sh/nodepool"] != "default" {
 		t.Errorf("provider ids %s and %s, labels %v", first.Spec.ProviderID, second.Spec.ProviderID, second.Labels)
 	}
-	waitForLease(t, twin, "there", func(*coordinationv1.Lease) bool { return true })
+	waitForLease(t, duplicate, "there", func(*coordinationv1.Lease) bool { return true })
 	simulator.Faults().Clear(t.Name())
-	waitUntilGone(t, client.CoreV1().RESTClient(), &corev1.Node{}, "nodes", "", twin.PrivateDNS)
+	waitUntilGone(t, client.CoreV1().RESTClient(), &corev1.Node{}, "nodes", "", duplicate.PrivateDNS)
 	node(t, i, "still usable", isUsable)
 }
 
@@ -37,12 +37,12 @@ func TestBothNodesGo(t *testing.T) {
 	i := aws.newRunningInstance("both")
 	injectFault(t, i, fakenode.Fault{JoinTwice: true})
 	launch(t, i)
-	twin := i
-	twin.PrivateDNS = "twin-" + i.PrivateDNS
-	node(t, twin, "usable", isUsable)
+	duplicate := i
+	duplicate.PrivateDNS = "twin-" + i.PrivateDNS
+	node(t, duplicate, "usable", isUsable)
 	aws.editInstances(func() { delete(aws.instances, i.ID) })
 	waitUntilGone(t, client.CoreV1().RESTClient(), &corev1.Node{}, "nodes", "", i.PrivateDNS)
-	waitUntilGone(t, client.CoreV1().RESTClient(), &corev1.Node{}, "nodes", "", twin.PrivateDNS)
+	waitUntilGone(t, client.CoreV1().RESTClient(), &corev1.Node{}, "nodes", "", duplicate.PrivateDNS)
 }
 
 // B17: a Node that was deleted while its instance runs comes back, with all that belongs to it.

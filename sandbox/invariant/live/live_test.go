@@ -135,9 +135,9 @@ func TestFM_G1_G3_ClaimsAreSeenInWatches(t *testing.T) {
 	c, kube := startChecker(t)
 	_, id := launch(t)
 	claim := newClaim(t, kube, "live-one", id)
-	twin := newClaim(t, kube, "live-twin", id)
+	duplicate := newClaim(t, kube, "live-twin", id)
 	waitForViolation(t, c, invariant.G1, id)
-	for _, n := range []*karpv1.NodeClaim{claim, twin} {
+	for _, n := range []*karpv1.NodeClaim{claim, duplicate} {
 		before := n.DeepCopy()
 		n.Finalizers = nil
 		if err := kube.Patch(t.Context(), n, client.MergeFrom(before)); err != nil {

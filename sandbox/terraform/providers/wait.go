@@ -14,13 +14,13 @@ import (
 
 // What AWS does in the background is requested this often, and for no longer than this.
 const (
-	askEvery = 200 * time.Millisecond
-	askFor   = 10 * time.Minute
+	pollInterval = 200 * time.Millisecond
+	pollTimeout  = 10 * time.Minute
 )
 
-// waitUntil asks until it is done.
+// waitUntil polls until it is done.
 func waitUntil(ctx context.Context, done func() (bool, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, askFor)
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	for {
 		if ok, err := done(); ok || err != nil {
@@ -28,16 +28,16 @@ func waitUntil(ctx context.Context, done func() (bool, error)) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("not done after %v: %w", askFor, ctx.Err())
-		case <-time.After(askEvery):
+			return fmt.Errorf("not done after %v: %w", pollTimeout, ctx.Err())
+		case <-time.After(pollInterval):
 		}
 	}
 }
 
-// untilGone asks until it does not exist any more.
-func untilGone(ctx context.Context, ask func() error) error {
+// untilGone polls until the object does not exist any more.
+func untilGone(ctx context.Context, check func() error) error {
 	return waitUntil(ctx, func() (bool, error) {
-		err := toErrGone(ask())
+		err := toErrGone(check())
 		if errors.Is(err, errGone) {
 			return true, nil
 		}

@@ -61,7 +61,7 @@ func run(ctx context.Context, out io.Writer, table bool) error {
 	return write(out, document{Source: source, Region: region, Types: types})
 }
 
-// locateModule asks the go command where the pinned module lies.
+// locateModule looks up the directory of the pinned module with the go command.
 func locateModule(ctx context.Context) (dir, version string, err error) {
 	command := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}\n{{.Version}}", dataModule)
 	command.Stderr = os.Stderr

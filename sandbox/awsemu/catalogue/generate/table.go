@@ -14,7 +14,7 @@ import (
 const zonesInTable = "246"
 
 // writeTable writes one line per type that scenarios are made of: current, no bare metal, and none of
-// the families that nobody runs pods on.
+// the families that are not used for pods.
 func writeTable(out io.Writer, source string, types []record) error {
 	text := bufio.NewWriter(out)
 	fmt.Fprintf(text, "# %s. Written by sandbox/awsemu/catalogue/generate -table; do not edit.\n", source)
