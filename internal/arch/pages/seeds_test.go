@@ -45,9 +45,9 @@ func TestSeedsThatAreDocumentation(t *testing.T) {
 		"S-152 the submodule of terraform-aws-modules": {"docs/how-to/install-terraform.md", []string{
 			"terraform-aws-modules/eks/aws//modules/karpenter", "module.karpenter.queue_name", "module.karpenter.service_account", "enable_v1_permissions", "node_iam_role_name",
 		}},
-		"S-183 consolidation too aggressive": {"docs/how-to/tune-consolidation.md", []string{"## It is too eager", "`WhenEmpty`", "longer `consolidateAfter`", "karpenter.sh/do-not-disrupt=true"}},
-		"S-186 the trap of self-eviction":    {"docs/how-to/high-availability.md", []string{"## Never only on nodes that it manages", "evicts itself"}},
-		"S-187 flexible requirements":        {"docs/how-to/use-spot.md", []string{"instance-category In [c, m, r]", `instance-generation Gt ["2"]`, "List types only where a workload needs them"}},
+		"S-183 consolidation too aggressive": {"docs/how-to/tune-consolidation.md", []string{"## Consolidation is too aggressive", "`WhenEmpty`", "longer `consolidateAfter`", "karpenter.sh/do-not-disrupt=true"}},
+		"S-186 the trap of self-eviction":    {"docs/how-to/high-availability.md", []string{"## Run the controller on nodes that it does not manage", "evicts itself"}},
+		"S-187 flexible requirements":        {"docs/how-to/use-spot.md", []string{"instance-category In [c, m, r]", `instance-generation Gt ["2"]`, "List specific types only if a workload requires them"}},
 		"S-188 spot and a fallback":          {"docs/how-to/use-spot.md", []string{"## Two pools", "examples/nodepools/fallback.yaml", "## Allow many instance types"}},
 		"S-189 requests and limits":          {"docs/how-to/set-requests.md", []string{"requests: {cpu: 100m, memory: 128Mi}", "limits: {cpu: 200m, memory: 256Mi}", "Always set requests"}},
 		"S-181 without requests":             {"docs/how-to/set-requests.md", []string{"A pod without requests is scheduled", "LimitRange"}},

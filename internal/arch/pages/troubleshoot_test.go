@@ -16,7 +16,7 @@ var troubles = map[string][]string{
 	"S-175 NodePool READY is False":             {"NodeClassReady", "UnhealthyDependents", "kubectl describe nodepool", "kubectl describe ec2nodeclass"},
 	"S-176 no subnet is tagged":                 {"SubnetsReady", "SubnetsNotFound", "no subnet matches spec.subnetSelectorTerms", "within a minute"},
 	"S-177 no security group is tagged":         {"SecurityGroupsReady", "SecurityGroupsNotFound", "no security group matches spec.securityGroupSelectorTerms"},
-	"S-178 wrong alias or AMI":                  {"AMIsReady", "AMINotFound", "UnsupportedAlias", "`al2023@latest` and `al2023` are both right"},
+	"S-178 wrong alias or AMI":                  {"AMIsReady", "AMINotFound", "UnsupportedAlias", "Use `al2023@latest` or `al2023`; both are valid"},
 	"S-179 node role missing":                   {"InstanceProfileReady", "RoleNotFound", "spec.role"},
 	"S-185 missing controller permission":       {"CreateFleetAuthCheckFailed", "RunInstancesAuthCheckFailed", "CreateLaunchTemplateAuthCheckFailed", "kubectl annotate ec2nodeclass", "reference/iam.md"},
 	"restricted tag":                            {"TagValidationFailed", "set by the controller"},
@@ -45,11 +45,11 @@ var troubles = map[string][]string{
 	"Helm ownership error on CRD chart":         {"invalid ownership metadata", "migrate-from-karpenter.md#the-swap"},
 	"AWS node still present after uninstall":    {"karpenter.sh/termination", "uninstall.md"},
 	"debug logging":                             {"logLevel=debug", "LOG_LEVEL=debug"},
-	"S-186 the controller on nodes it manages":  {"Never run the controller only on nodes that it makes", "high-availability.md"},
+	"S-186 the controller on nodes it manages":  {"Never run the controller only on nodes that it manages", "high-availability.md"},
 	"S-101 pricing and availability in the log": {`grep "instance type"`},
 }
 
-func TestS_175_S_186_EveryTroubleIsAnswered(t *testing.T) {
+func TestS_175_S_186_EverySymptomIsOnThePage(t *testing.T) {
 	t.Parallel()
 	page := read(t, troubleshooting)
 	for row, texts := range troubles {
