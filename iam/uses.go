@@ -17,7 +17,7 @@ func Uses() []Use {
 	const ends = "the controller ends at start, and its last line says so"
 	return []Use{
 		{"ec2:RunInstances", "EC2 requires it when a fleet starts instances; a dry run checks it ahead", validation + "`CreateFleetAuthCheckFailed`"},
-		{"ec2:CreateFleet", "every launch", validation + "`CreateFleetAuthCheckFailed`; a claim that is launched all the same waits with reason `Unauthorized`"},
+		{"ec2:CreateFleet", "every launch", validation + "`CreateFleetAuthCheckFailed`; a claim that is already being launched waits with reason `Unauthorized`"},
 		{"ec2:CreateLaunchTemplate", "image, user data, disks and network of the instances", validation + "`CreateLaunchTemplateAuthCheckFailed`"},
 		{"ec2:CreateTags", "tags of what is created, by which it is found again; later the name of an instance", validation + "`CreateLaunchTemplateAuthCheckFailed`; if only names are denied, an error in the log and instances without a name"},
 		{"ec2:TerminateInstances", "the end of every node", "NodeClaim `InstanceTerminating=Unknown` with reason `Unauthorized`: the instance stays, and costs"},
@@ -30,7 +30,7 @@ func Uses() []Use {
 		{"iam:RemoveRoleFromInstanceProfile", "the class is deleted, or its role changed", stuck},
 		{"iam:DeleteInstanceProfile", "the class is deleted, or its role changed", stuck},
 		{"eks:DescribeCluster", "endpoint, version, service network and certificate of the cluster, unless they are settings", ends + "; with the setting cluster-endpoint, classes of AL2023 have `ValidationSucceeded=False` with reason `ClusterCIDRResolutionFailed`"},
-		{"sqs:DeleteMessage", "messages that were handled", "an error in the log; every message comes again"},
+		{"sqs:DeleteMessage", "messages that were handled", "an error in the log; SQS delivers every message again"},
 		{"sqs:GetQueueUrl", "the queue of `--interruption-queue`", "an error in the log; no interruption is handled"},
 		{"sqs:ReceiveMessage", "interruption warnings", "an error in the log; no interruption is handled"},
 		{"arc-zonal-shift:GetManagedResource", "zones that are shifted away from (`--enable-zonal-shift`)", ends},

@@ -52,10 +52,10 @@ func Run(ctx context.Context, d driver.Driver, cfg config.Config, kube *rest.Con
 	kube = withTransports(kube, countRequests(metrics), hands.wrapTransport, conn.wrapTransport, loop.BeatOnResponse, missing.wrapTransport)
 	held := &lease{duration: cfg.Leader.LeaseDuration, now: time.Now}
 	limited := withTransports(withLimits(kube, cfg.Kube), held.refuseLateWrites)
-	record, ask := newJournal(cfg.Server), &questions{}
+	record, queries := newJournal(cfg.Server), &questions{}
 	book := keep.New(hands.apiServerTime, metrics)
 	record.Forward(book.Record)
-	handlers, err := extraHandlers(cfg.Server, kube, record, ask)
+	handlers, err := extraHandlers(cfg.Server, kube, record, queries)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func Run(ctx context.Context, d driver.Driver, cfg config.Config, kube *rest.Con
 	if err := c.storeLedger(); err != nil {
 		return err
 	}
-	ask.serve(c)
+	queries.serve(c)
 	if err := mgr.Add(hands); err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 const (
 	littleSkew   = 5 * time.Second  // smaller skews are not certain, because the API server dates responses in whole seconds
 	mostSkew     = time.Minute      // largest tolerated skew between this clock and that of the API server (FM N06)
-	slowAnswer   = 10 * time.Second // a response that took longer says little about the time
+	slowResponse = 10 * time.Second // a response that took longer says little about the time
 	skewReminder = time.Minute
 )
 
@@ -76,7 +76,7 @@ func (c *clock) wrapTransport(next http.RoundTripper) http.RoundTripper {
 func (c *clock) recordDate(sent, received time.Time, date string) {
 	theirs, err := http.ParseTime(date)
 	took := received.Sub(sent)
-	if err != nil || took < 0 || took > slowAnswer {
+	if err != nil || took < 0 || took > slowResponse {
 		return
 	}
 	ours := sent.Add(took / 2)

@@ -44,11 +44,11 @@ func TestFM_N06_ClockThatIsOff(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			answer, err := transport.RoundTrip(request)
+			response, err := transport.RoundTrip(request)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := answer.Body.Close(); err != nil {
+			if err := response.Body.Close(); err != nil {
 				t.Error(err)
 			}
 			if skew, off := c.skewBeyondLimit(); skew != tc.want || off != tc.off {
@@ -74,20 +74,20 @@ func TestTrust_C07_AgesAreCountedWithTheTimeOfTheAPIServer(t *testing.T) {
 			t.Errorf("%s: it is %s, want %s", step, got, want)
 		}
 	}
-	answer := func() {
+	respond := func() {
 		at := m.now()
 		c.recordDate(at, at, server.Add(m.passed).Format(http.TimeFormat))
 	}
-	answer()
+	respond()
 	near("it is right", server)
 	first := c.apiServerTime()
 	m.passed, m.set = time.Minute, 20*time.Minute
 	near("it was set ahead, and no answer came yet", server.Add(m.passed))
-	answer()
+	respond()
 	near("it is ahead", server.Add(m.passed))
 	m.passed, m.set = 2*time.Minute, -time.Hour
 	near("it was set back, and no answer came yet", server.Add(m.passed))
-	answer()
+	respond()
 	near("it is behind", server.Add(m.passed))
 	if took := c.apiServerTime().Sub(first); (took - 2*time.Minute).Abs() > 2*time.Second {
 		t.Errorf("%s passed, want two minutes", took)

@@ -22,8 +22,8 @@ func newJournal(server config.Server) *journal.Journal {
 	return journal.New(journal.Limits{Entries: 500, Bytes: 2 << 20}, time.Now)
 }
 
-// extraHandlers is what is served beside the metrics. Who may read decisions may ask questions too.
-func extraHandlers(server config.Server, kube *rest.Config, record *journal.Journal, ask *questions) (map[string]http.Handler, error) {
+// extraHandlers is what is served beside the metrics. Callers that may read decisions may also query the cluster.
+func extraHandlers(server config.Server, kube *rest.Config, record *journal.Journal, queries *questions) (map[string]http.Handler, error) {
 	handlers := map[string]http.Handler{}
 	if server.Profiling {
 		profiles(handlers)
@@ -38,7 +38,7 @@ func extraHandlers(server config.Server, kube *rest.Config, record *journal.Jour
 		}
 		served := http.NewServeMux()
 		served.Handle(journal.Path, record.Handler())
-		served.Handle(api.Prefix, ask)
+		served.Handle(api.Prefix, queries)
 		guard := journal.NewGuard(served, review, time.Now)
 		handlers[journal.Path], handlers[api.Prefix] = guard, guard
 	}

@@ -65,11 +65,11 @@ func TestS_116_ForbiddenRequestsAreReported(t *testing.T) {
 				if i > 0 && tc.then != "" {
 					path = tc.then
 				}
-				answer, err := transport.RoundTrip(httptest.NewRequest(http.MethodGet, path, http.NoBody))
+				response, err := transport.RoundTrip(httptest.NewRequest(http.MethodGet, path, http.NoBody))
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got, err := io.ReadAll(answer.Body); string(got) != want || err != nil || answer.Body.Close() != nil {
+				if got, err := io.ReadAll(response.Body); string(got) != want || err != nil || response.Body.Close() != nil {
 					t.Errorf("the caller reads %q, %v, want %q", got, err, want)
 				}
 			}
@@ -102,9 +102,9 @@ func TestForbiddenRequestsAreReportedAgain(t *testing.T) {
 		}
 	}
 	broken := errors.New("reset by peer")
-	answer := &http.Response{StatusCode: http.StatusForbidden, Body: io.NopCloser(io.MultiReader(strings.NewReader("x"), failingReader{broken}))}
-	d.readDenial(httptest.NewRequest(http.MethodGet, "/", http.NoBody), answer)
-	if _, err := io.ReadAll(answer.Body); !errors.Is(err, broken) {
+	response := &http.Response{StatusCode: http.StatusForbidden, Body: io.NopCloser(io.MultiReader(strings.NewReader("x"), failingReader{broken}))}
+	d.readDenial(httptest.NewRequest(http.MethodGet, "/", http.NoBody), response)
+	if _, err := io.ReadAll(response.Body); !errors.Is(err, broken) {
 		t.Errorf("the caller gets %v, want %v", err, broken)
 	}
 }

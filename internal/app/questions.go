@@ -27,7 +27,7 @@ const (
 	leaderWithin = 2 * time.Second // to read it
 )
 
-// questions answers questions about the cluster once the controller is wired.
+// questions serves queries about the cluster once the controller is wired.
 type questions struct {
 	server atomic.Pointer[api.Server]
 }
@@ -38,10 +38,10 @@ func (q *questions) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		s.ServeHTTP(w, req)
 		return
 	}
-	http.Error(w, "the controller is starting; ask again in a few seconds", http.StatusServiceUnavailable)
+	http.Error(w, "the controller is starting; try again in a few seconds", http.StatusServiceUnavailable)
 }
 
-// serve begins to answer. The caches are those that decisions are made from.
+// serve begins to respond. It reads the caches that decisions are made from.
 func (q *questions) serve(c *core) {
 	if !c.cfg.Server.Decisions {
 		return
@@ -55,7 +55,7 @@ func (q *questions) serve(c *core) {
 				return api.StandbyError{Leader: standby.get(ctx)}
 			}
 			if !c.store.Synced() {
-				return errors.New("the caches of the controller are not filled yet; ask again in a few seconds")
+				return errors.New("the caches of the controller are not synced yet; try again in a few seconds")
 			}
 			return nil
 		},

@@ -29,17 +29,17 @@ import (
 // lot is a capacity reservation with everybody who counts its slots: EC2, our count between two looks at
 // it, and memory.
 type lot struct {
-	now    time.Time
-	size   int
-	in     int // instances that EC2 has in it
-	count  *offering.Reservations
-	memory *store.Store
-	notify func(obj client.Object, gone bool)
-	types  []catalog.InstanceType // as they were requested last
-	asked  *glance                // at EC2, under way
-	claims map[string]stage
-	orders int         // so far
-	gone   []time.Time // when instances were last seen that are gone, which no caller knows yet
+	now         time.Time
+	size        int
+	in          int // instances that EC2 has in it
+	count       *offering.Reservations
+	memory      *store.Store
+	notify      func(obj client.Object, gone bool)
+	types       []catalog.InstanceType // as they were requested last
+	pendingCall *glance                // at EC2, under way
+	claims      map[string]stage
+	orders      int         // so far
+	gone        []time.Time // when instances were last seen that are gone, which no caller knows yet
 }
 
 // glance is how many were free when EC2 was queried.
@@ -80,7 +80,7 @@ func newLot(t *testing.T, size int) *lot {
 		Spec: karpv1.NodeClaimTemplateSpec{NodeClassRef: karpv1.NodeClassReference{Group: awsv1.Group, Kind: awsv1.Kind, Name: "default"}},
 	}}}, false)
 	l.count.Set("cr-1", size, l.now)
-	l.ask()
+	l.readTypes()
 	return l
 }
 
@@ -98,7 +98,7 @@ type informer struct {
 	kind string
 }
 
-// AddEventHandler takes in a handler.
+// AddEventHandler stores a handler.
 func (i informer) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
 	i.in[i.kind] = h
 	return registration{}, nil
@@ -111,8 +111,8 @@ type registration struct {
 // HasSynced says that everything was listed.
 func (registration) HasSynced() bool { return true }
 
-// ask is what a loop does before it makes a snapshot.
-func (l *lot) ask() {
+// readTypes is what a loop does before it makes a snapshot.
+func (l *lot) readTypes() {
 	free, takers := l.count.Count("cr-1")
 	l.types = []catalog.InstanceType{{Name: "m5.large", Offerings: []catalog.Offering{{
 		Zone: "a", CapacityType: karpv1.CapacityTypeReserved, Available: true, Reservation: "cr-1", Remaining: free, Takers: takers,
@@ -159,10 +159,10 @@ func (l *lot) steps(r *rapid.T) map[string]func() {
 	}
 	return map[string]func(){
 		"a moment passes":   func() { l.now = l.now.Add(time.Second) },
-		"types are read":    l.ask,
+		"types are read":    l.readTypes,
 		"a plan is made":    func() { l.plan(r) },
-		"EC2 is called":     func() { l.asked = &glance{l.size - l.in, l.now} },
-		"EC2 responds":      l.answered,
+		"EC2 is called":     func() { l.pendingCall = &glance{l.size - l.in, l.now} },
+		"EC2 responds":      l.respond,
 		"EC2 launches":      move(ordered, func(name string) { l.claims[name] = launched; l.in++ }),
 		"CreateFleet says":  move(launched, func(name string) { l.claims[name] = responded; l.count.Took("cr-1", name) }),
 		"the status is in":  move(responded, func(name string) { l.claims[name] = written; l.notify(l.claim(name), false) }),
@@ -178,10 +178,10 @@ func (l *lot) drop(name string) {
 	delete(l.claims, name)
 }
 
-func (l *lot) answered() {
-	if l.asked != nil {
-		l.count.Set("cr-1", l.asked.free, l.asked.at)
-		l.asked = nil
+func (l *lot) respond() {
+	if l.pendingCall != nil {
+		l.count.Set("cr-1", l.pendingCall.free, l.pendingCall.at)
+		l.pendingCall = nil
 	}
 }
 
@@ -230,7 +230,7 @@ func TestFM_F08_ASlotIsNeverAllocatedTwice(t *testing.T) {
 		}
 		l.now = l.now.Add(time.Minute)
 		l.count.Set("cr-1", l.size-l.in, l.now)
-		l.ask()
+		l.readTypes()
 		if got := l.left(); got != l.size-l.in {
 			r.Errorf("at rest the next plan finds %d slots, EC2 has %d", got, l.size-l.in)
 		}

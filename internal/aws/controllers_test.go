@@ -204,10 +204,10 @@ func TestCapacityBlocksAreLeftInTime(t *testing.T) {
 func TestCapacityBlocksAreLeftByWhoIsMeant(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	var asked client.Preconditions
+	var requested client.Preconditions
 	lost := interceptor.NewClient(w.kube.(client.WithWatch), interceptor.Funcs{
 		Delete: func(_ context.Context, _ client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
-			asked = client.Preconditions(*(&client.DeleteOptions{}).ApplyOptions(opts).Preconditions)
+			requested = client.Preconditions(*(&client.DeleteOptions{}).ApplyOptions(opts).Preconditions)
 			return apierrors.NewConflict(schema.GroupResource{}, obj.GetName(), errors.New("it is another"))
 		},
 	})
@@ -216,8 +216,8 @@ func TestCapacityBlocksAreLeftByWhoIsMeant(t *testing.T) {
 	if err := r.deleteExpiring(t.Context(), claim, start); err != nil || len(w.emitted) != 0 || len(w.series(t, "karpenter_nodeclaims_disrupted_total")) != 0 {
 		t.Errorf("error %v, events %v", err, w.emitted)
 	}
-	if *asked.UID != "seen" || *asked.ResourceVersion != "7" {
-		t.Errorf("it was deleted with %+v", asked)
+	if *requested.UID != "seen" || *requested.ResourceVersion != "7" {
+		t.Errorf("it was deleted with %+v", requested)
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 )
 
-// askAgain is how long the gate waits for EC2 to choose a partition.
-const askAgain = 5 * time.Second
+// recheckInterval is how long the gate waits for EC2 to choose a partition.
+const recheckInterval = 5 * time.Second
 
 // partitionGate holds the registration of nodes in a partition placement group until EC2 has said which
 // partition they are in: pods may be spread over partitions (LC-09).
@@ -33,7 +33,7 @@ func (g *partitionGate) Open(ctx context.Context, claim *karpv1.NodeClaim) (labe
 	}
 	strategy, err := g.strategy(ctx, claim)
 	if err != nil {
-		return nil, askAgain, err
+		return nil, recheckInterval, err
 	}
 	if strategy != string(ec2types.PlacementStrategyPartition) {
 		return nil, 0, nil
@@ -42,12 +42,12 @@ func (g *partitionGate) Open(ctx context.Context, claim *karpv1.NodeClaim) (labe
 	found, err := g.inventory.Fresh(ctx, id)
 	if err != nil {
 		if cloud.Is(err, cloud.NotFound) {
-			return nil, askAgain, nil // the claim is about to find that out itself
+			return nil, recheckInterval, nil // the claim is about to find that out itself
 		}
-		return nil, askAgain, err
+		return nil, recheckInterval, err
 	}
 	if found.Partition == "" {
-		return nil, askAgain, nil
+		return nil, recheckInterval, nil
 	}
 	return map[string]string{awsv1.LabelPlacementGroupPartition: found.Partition}, 0, nil
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud/adopt"
 )
 
-// machine is what is known about one instance, whether we just launched it or found it. It is what a
+// machine describes one instance, whether it was just launched or found. It is what a
 // launch returns.
 type machine launch.Result
 

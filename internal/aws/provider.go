@@ -51,7 +51,7 @@ type (
 		Fresh(ctx context.Context, id string) (inventory.Instance, error)
 		Terminate(ctx context.Context, id string) error
 		Reboot(ctx context.Context, id string) error
-		Remember(instance inventory.Instance)
+		RecordLaunched(instance inventory.Instance)
 	}
 	recorder interface {
 		Emit(obj client.Object, events ...event.Event)
@@ -177,7 +177,7 @@ func (p *provider) findOrLaunch(ctx context.Context, claim *karpv1.NodeClaim, cl
 		p.emitSpotRoleMissing(claim)
 	}
 	m := machine(launched)
-	p.inventory.Remember(m.inventoryInstance(class, p.tags(class, claim.Labels[karpv1.LabelNodePool])))
+	p.inventory.RecordLaunched(m.inventoryInstance(class, p.tags(class, claim.Labels[karpv1.LabelNodePool])))
 	return m, nil
 }
 

@@ -26,7 +26,7 @@ import (
 
 func quantity(s string) resource.Quantity { return resource.MustParse(s) }
 
-func TestLaunchAnswersWithAllThatIsKnown(t *testing.T) {
+func TestLaunchReturnsAllThatIsKnown(t *testing.T) {
 	t.Parallel()
 	class := newClass()
 	w := newWorld(t, class)

@@ -137,9 +137,9 @@ func TestFM_C19_NoNameIsResolved(t *testing.T) {
 	}
 }
 
-type neverAnswers struct{}
+type neverResponds struct{}
 
-func (neverAnswers) DescribeInstanceTypes(ctx context.Context, _ *ec2.DescribeInstanceTypesInput, _ ...func(*ec2.Options)) (*ec2.DescribeInstanceTypesOutput, error) {
+func (neverResponds) DescribeInstanceTypes(ctx context.Context, _ *ec2.DescribeInstanceTypesInput, _ ...func(*ec2.Options)) (*ec2.DescribeInstanceTypesOutput, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
@@ -149,7 +149,7 @@ func TestAConnectionWithoutResponseTimesOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		if err := checkReachable(t.Context(), neverAnswers{}, "eu-west-1", "sandbox"); err == nil || !strings.Contains(err.Error(), "check the network") {
+		if err := checkReachable(t.Context(), neverResponds{}, "eu-west-1", "sandbox"); err == nil || !strings.Contains(err.Error(), "check the network") {
 			t.Error(err)
 		}
 		if waited := time.Since(start); waited > time.Minute {

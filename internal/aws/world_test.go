@@ -180,7 +180,7 @@ func (w *world) Reboot(_ context.Context, id string) error {
 	return w.endError[id]
 }
 
-func (w *world) Remember(i inventory.Instance) {
+func (w *world) RecordLaunched(i inventory.Instance) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.instances[i.ID] = i

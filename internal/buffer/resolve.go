@@ -87,9 +87,9 @@ func Resolve(b *autoscalingv1beta1.CapacityBuffer, target *Target, err error, de
 	out.Message = "Room is kept for " + pods(count) + " like those of " + Reference(spec)
 	switch {
 	case wanted > count && count == MaxPods:
-		out.Message += fmt.Sprintf("; the buffer requests %d, and %d is the most for one buffer", wanted, MaxPods)
+		out.Message += fmt.Sprintf("; the buffer requests %d, but one buffer can have at most %d", wanted, MaxPods)
 	case wanted > count:
-		out.Message += fmt.Sprintf("; the buffer requests %d, and %d is the most for all buffers of the cluster together", wanted, MaxTotal)
+		out.Message += fmt.Sprintf("; the buffer requests %d, but all buffers of the cluster together can have at most %d", wanted, MaxTotal)
 	}
 	return out
 }

@@ -292,13 +292,13 @@ func TestTrust_C02_ReadingAProblemEndsInTime(t *testing.T) {
 		p.Spec.NodeSelector = map[string]string{size: fmt.Sprint(i)}
 		w.Pods = append(w.Pods, r.Pod(p, nil))
 	}
-	asked := 0
-	plan := solve.Solve(w.Problem, func() bool { asked++; return asked > 3 })
+	polls := 0
+	plan := solve.Solve(w.Problem, func() bool { polls++; return polls > 3 })
 	if !plan.Partial || len(plan.Unplaced) != len(w.Pods) {
 		t.Errorf("partial %t, %d of %d pods are told that they wait", plan.Partial, len(plan.Unplaced), len(w.Pods))
 	}
-	if asked != 4 {
-		t.Errorf("polled %d times, want an end at the fourth", asked)
+	if polls != 4 {
+		t.Errorf("polled %d times, want an end at the fourth", polls)
 	}
 	if faults := check.Plan(w.Problem, plan); len(faults) > 0 {
 		t.Error(faults[0])

@@ -26,7 +26,7 @@ type podsByDomain struct {
 // responsibility. On a node without the label, no pods are close to each other.
 func (c *checker) antiAffinities() {
 	crowds := map[string]*podsByDomain{}
-	told := map[[2]*cluster.Pod]bool{}
+	reported := map[[2]*cluster.Pod]bool{}
 	for _, at := range c.places {
 		for _, holder := range c.countedPods(at) {
 			shape := shapeOf(holder.pod.Shape)
@@ -41,10 +41,10 @@ func (c *checker) antiAffinities() {
 				}
 				for _, other := range crowds[key].podsInReach(at.domainOf(key)) {
 					if other.pod == holder.pod || !other.comes && !holder.comes || !termSelects(t, other.pod) ||
-						told[[2]*cluster.Pod{other.pod, holder.pod}] || told[[2]*cluster.Pod{holder.pod, other.pod}] {
+						reported[[2]*cluster.Pod{other.pod, holder.pod}] || reported[[2]*cluster.Pod{holder.pod, other.pod}] {
 						continue
 					}
-					told[[2]*cluster.Pod{holder.pod, other.pod}] = true
+					reported[[2]*cluster.Pod{holder.pod, other.pod}] = true
 					c.tooClose(holder, other, key)
 				}
 			}

@@ -15,13 +15,13 @@ import (
 
 // checker holds one view and the effect of the plan on it.
 type checker struct {
-	view      *cluster.Snapshot
-	policy    solve.Policy
-	offerings map[string]*poolOfferings
-	places    []*place // nodes that exist, in the order of the view, then new ones in the order of the plan
-	purse     purse
-	prefix    string // of subjects, such as "moves[2] "
-	found     []Violation
+	view         *cluster.Snapshot
+	policy       solve.Policy
+	offerings    map[string]*poolOfferings
+	places       []*place // nodes that exist, in the order of the view, then new ones in the order of the plan
+	sharedLimits sharedLimits
+	prefix       string // of subjects, such as "moves[2] "
+	found        []Violation
 
 	overCapacity func() bool // capacityTopology, worked out once
 }
@@ -49,7 +49,7 @@ func newChecker(view *cluster.Snapshot, policy solve.Policy) *checker {
 		view = &cluster.Snapshot{}
 	}
 	c := &checker{view: view, policy: policy, offerings: offeringsByPool(view)}
-	c.purse = purseOf(view)
+	c.sharedLimits = sharedLimitsOf(view)
 	for i := range view.Nodes {
 		n := &view.Nodes[i]
 		at := &place{name: "node/" + n.Name, words: view.Words, node: n, labels: reqs.FromLabels(n.Labels, view.Words), terminating: n.Deleting}

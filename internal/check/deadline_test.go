@@ -16,9 +16,9 @@ import (
 )
 
 // after is a limit of so many polls, and how often it was polled.
-func after(polls int64) (stop func() bool, asked *atomic.Int64) {
-	asked = &atomic.Int64{}
-	return func() bool { return asked.Add(1) > polls }, asked
+func after(polls int64) (stop func() bool, polled *atomic.Int64) {
+	polled = &atomic.Int64{}
+	return func() bool { return polled.Add(1) > polls }, polled
 }
 
 // Trust C04: wherever a search is cut, what it found until then obeys every rule, and nothing is said of nodes that was
@@ -27,13 +27,13 @@ func TestTrust_C04_WhatACutSearchFoundIsValid(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		q := questions(some()).Draw(t, "question")
-		count, asked := after(1 << 40)
+		count, polled := after(1 << 40)
 		whole := solve.Consolidate(q, count)
 		stays := map[string]reason.Code{}
 		for _, k := range whole.Kept {
 			stays[k.Node] = k.Why.Code
 		}
-		cut, _ := after(rapid.Int64Range(0, asked.Load()).Draw(t, "polls"))
+		cut, _ := after(rapid.Int64Range(0, polled.Load()).Draw(t, "polls"))
 		result := solve.Consolidate(q, cut)
 		if found := check.Consolidation(q, result); len(found) > 0 {
 			t.Fatalf("%v\nanswer %s\nquestion %s", found, describe(result), describe(q))
@@ -68,16 +68,16 @@ func TestTrust_C04_MovesAreJudgedAgain(t *testing.T) {
 				good = append(good, moves[i])
 			}
 		}
-		count, asked := after(1 << 40)
+		count, polled := after(1 << 40)
 		got, upTo := check.FilterMoves(q, moves, count)
 		if fmt.Sprint(slices.Sorted(maps.Keys(got))) != fmt.Sprint(slices.Sorted(maps.Keys(want))) || upTo != len(moves) {
 			t.Fatalf("bad are %v up to %d, want %v\nquestion %s", got, upTo, want, describe(q))
 		}
-		if most := (len(got) + 1) * len(moves); asked.Load() > int64(most) {
-			t.Fatalf("%d of %d moves are bad, and %d looks were taken", len(got), len(moves), asked.Load())
+		if most := (len(got) + 1) * len(moves); polled.Load() > int64(most) {
+			t.Fatalf("%d of %d moves are bad, and %d looks were taken", len(got), len(moves), polled.Load())
 		}
 		bad += len(got)
-		cut, _ := after(rapid.Int64Range(0, asked.Load()).Draw(t, "polls"))
+		cut, _ := after(rapid.Int64Range(0, polled.Load()).Draw(t, "polls"))
 		some, upTo := check.FilterMoves(q, moves, cut)
 		for i := range upTo {
 			if _, is := some[i]; is != (want[i].Code != "") {

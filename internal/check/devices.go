@@ -37,7 +37,7 @@ func (c *checker) checkDevices() {
 				c.add(PodInvalid, "DR-04", at.name, "claims that exist", key)
 				continue
 			}
-			if x.stays(claim) {
+			if x.isOnKeptNode(claim) {
 				c.reachesDevices(at, key, claim.Status.Allocation.NodeSelector)
 				continue
 			}
@@ -98,7 +98,7 @@ func (c *checker) indexDevices() *deviceIndex {
 	}
 	for _, claim := range c.view.Devices.Claims {
 		x.claims[claim.Namespace+"/"+claim.Name] = claim
-		if a := claim.Status.Allocation; a != nil && x.stays(claim) {
+		if a := claim.Status.Allocation; a != nil && x.isOnKeptNode(claim) {
 			for i := range a.Devices.Results {
 				if r := &a.Devices.Results[i]; r.ShareID == nil {
 					x.held[nodes[pool{r.Driver, r.Pool}]]++
@@ -118,9 +118,9 @@ func (x *deviceIndex) claim(key string) *resourcev1.ResourceClaim {
 	return c
 }
 
-// stays reports whether a claim keeps the devices it has: not all pods that it is reserved for are placed by the
+// isOnKeptNode reports whether a claim keeps the devices it has: not all pods that it is reserved for are placed by the
 // plan, or leave their node.
-func (x *deviceIndex) stays(claim *resourcev1.ResourceClaim) bool {
+func (x *deviceIndex) isOnKeptNode(claim *resourcev1.ResourceClaim) bool {
 	users := claim.Status.ReservedFor
 	return claim.Status.Allocation != nil && (len(users) == 0 ||
 		slices.ContainsFunc(users, func(user resourcev1.ResourceClaimConsumerReference) bool { return !x.come[string(user.UID)] }))

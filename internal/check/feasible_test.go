@@ -17,14 +17,14 @@ import (
 func TestOnePodIsPlacedIfItCanBe(t *testing.T) {
 	t.Parallel()
 	const problems = 6000
-	asked, placed := 0, 0
+	requested, placed := 0, 0
 	for seed := range uint64(problems) {
 		p := random.Problem(rand.New(rand.NewPCG(seed, 2)), random.Options{Pods: 1, Nodes: 5, Types: 5})
 		p.Policy.ReservedFallback = true
 		if len(p.Pods) != 1 || differs(&p) {
 			continue
 		}
-		asked++
+		requested++
 		n := newNaive(p)
 		n.place(&p.Pods[0])
 		plan := solve.Solve(p, never)
@@ -34,8 +34,8 @@ func TestOnePodIsPlacedIfItCanBe(t *testing.T) {
 			t.Fatalf("problem %d: refused %s\nbut there is %s", seed, describe(plan.Unplaced), describe(n.plan))
 		}
 	}
-	if asked < problems/10 || placed == 0 {
-		t.Errorf("%d problems solved, %d pods placed: the test says nothing", asked, placed)
+	if requested < problems/10 || placed == 0 {
+		t.Errorf("%d problems solved, %d pods placed: the test says nothing", requested, placed)
 	}
 }
 

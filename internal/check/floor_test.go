@@ -171,7 +171,7 @@ func shrunk(t *testing.T, q solve.Question) (solve.Question, float64) {
 }
 
 // asking is the question of a scenario.
-func asking(tb testing.TB, data []byte) solve.Question {
+func requesting(tb testing.TB, data []byte) solve.Question {
 	tb.Helper()
 	s, err := scenario.Load(data, awsv1.Vocabulary())
 	if err != nil {
@@ -192,7 +192,7 @@ func made(tb testing.TB, name string, seed uint64) solve.Question {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return asking(tb, data)
+	return requesting(tb, data)
 }
 
 // Consolidation ends not more expensive than deleting or replacing nodes one at a time, two at a time and many by one: on
@@ -226,7 +226,7 @@ func TestTrust_A01_FourNodesWithZoneSpread(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, cost := shrunk(t, asking(t, data)); cost > 1.635 {
+	if _, cost := shrunk(t, requesting(t, data)); cost > 1.635 {
 		t.Errorf("ends at %v an hour", cost)
 	}
 }

@@ -223,13 +223,13 @@ func (c *checker) requests(at *place) {
 func (c *checker) leastOverhead(at *place, by overlap) resources.Vec {
 	least := total(c.daemonsOf(at.offerings, at.types[0], by))
 	for _, t := range at.types[1:] {
-		least = lesser(least, total(c.daemonsOf(at.offerings, t, by)))
+		least = lowestOfEach(least, total(c.daemonsOf(at.offerings, t, by)))
 	}
 	return least
 }
 
-// lesser is the smaller number of each lane: a + b less the larger one.
-func lesser(a, b resources.Vec) resources.Vec {
+// lowestOfEach is the smaller number of each lane: a + b less the larger one.
+func lowestOfEach(a, b resources.Vec) resources.Vec {
 	return resources.Sub(resources.Add(a, b), resources.Max(a, b))
 }
 
@@ -271,7 +271,7 @@ func (c *checker) distinct(at *place, key string, available bool) []string {
 		}
 		for i := range t.Offerings {
 			o := &t.Offerings[i]
-			if v, told := at.labelOf(o, key); told && (o.Available || !available) && at.compatible(o, at.plan.Needs) {
+			if v, known := at.labelOf(o, key); known && (o.Available || !available) && at.compatible(o, at.plan.Needs) {
 				values = append(values, v)
 			}
 		}

@@ -128,8 +128,8 @@ func (c *checker) remove(q solve.Question, m *solve.Move, batch *batchPods) (pri
 			}
 		}
 		if pool := at.node.Pool; !at.terminating {
-			c.purse.back[pool] = resources.Add(c.purse.back[pool], at.node.Capacity)
-			c.purse.nodes[pool]++
+			c.sharedLimits.back[pool] = resources.Add(c.sharedLimits.back[pool], at.node.Capacity)
+			c.sharedLimits.nodes[pool]++
 		}
 		price += at.node.Price
 		at.stay, at.terminating, at.removed = nil, true, true

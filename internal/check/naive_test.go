@@ -305,7 +305,7 @@ func (n *naive) onNew(pod *cluster.Pod) bool {
 			continue
 		}
 		racks := []string{""}
-		if r, asked := pool.Requirements["example.com/rack"]; asked {
+		if r, requested := pool.Requirements["example.com/rack"]; requested {
 			racks = slices.Concat(r.Values, []string{"r1"})[:max(1, len(r.Values))] // where any will do, r1
 		}
 		for j := range pool.Types {

@@ -11,15 +11,15 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
-// purse is what new nodes share: limits of pools and units of reservations.
-type purse struct {
+// sharedLimits is what new nodes share: limits of pools and units of reservations.
+type sharedLimits struct {
 	back  map[string]resources.Vec // capacity that moves gave back, by pool
 	nodes map[string]int64         // nodes that moves gave back, by pool
 	units map[string]int           // left of each reservation
 }
 
-func purseOf(view *cluster.Snapshot) purse {
-	p := purse{back: map[string]resources.Vec{}, nodes: map[string]int64{}, units: map[string]int{}}
+func sharedLimitsOf(view *cluster.Snapshot) sharedLimits {
+	p := sharedLimits{back: map[string]resources.Vec{}, nodes: map[string]int64{}, units: map[string]int{}}
 	for i := range view.Pools {
 		for j := range view.Pools[i].Types {
 			offerings := view.Pools[i].Types[j].Offerings
@@ -63,14 +63,14 @@ func (c *checker) checkLimits() {
 				continue
 			}
 			left := pool.NodeLimit
-			if left != nil && nodes > *left+c.purse.nodes[pool.Name] {
+			if left != nil && nodes > *left+c.sharedLimits.nodes[pool.Name] {
 				c.add(LimitExceeded, "api 4.2", at.name, strconv.FormatInt(*left, 10)+" more nodes of "+pool.Name, strconv.FormatInt(nodes, 10))
 			}
 			for _, l := range pool.Limits {
 				lane, known := c.view.Resources.Lane(l.Resource)
 				used, back := int64(0), int64(0)
 				if known {
-					used, back = spent.At(lane), c.purse.back[pool.Name].At(lane)
+					used, back = spent.At(lane), c.sharedLimits.back[pool.Name].At(lane)
 				}
 				if used > l.Remaining+back {
 					c.add(LimitExceeded, "api 4.2", at.name, strconv.FormatInt(l.Remaining+back, 10)+" of "+string(l.Resource)+" from "+pool.Name, strconv.FormatInt(used, 10))
@@ -96,8 +96,8 @@ func (c *checker) reservations() {
 			c.add(ReservedMixed, "SC-47", at.name, "reserved capacity alone", "reservation "+ids[0]+" and other capacity types")
 		}
 		for _, id := range ids {
-			if held[id]++; held[id] > c.purse.units[id] && !at.judged {
-				c.add(ReservationExceeded, "SC-45", at.name, strconv.Itoa(c.purse.units[id])+" nodes in reservation "+id, strconv.Itoa(held[id]))
+			if held[id]++; held[id] > c.sharedLimits.units[id] && !at.judged {
+				c.add(ReservationExceeded, "SC-45", at.name, strconv.Itoa(c.sharedLimits.units[id])+" nodes in reservation "+id, strconv.Itoa(held[id]))
 			}
 		}
 	}
@@ -126,7 +126,7 @@ func (c *checker) reservationsOf(at *place) (ids []string, otherwise bool) {
 // capacity types, minValues, a limit, devices.
 func (c *checker) reservedFirst(at *place) {
 	pool := at.offerings.pool
-	if len(c.purse.units) == 0 || c.policy.NoReserved || c.policy.ReservedFallback || !pool.Requirements.Allows(capacityKey, reserved) ||
+	if len(c.sharedLimits.units) == 0 || c.policy.NoReserved || c.policy.ReservedFallback || !pool.Requirements.Allows(capacityKey, reserved) ||
 		len(pool.Limits) > 0 || hasMinimums(pool.Requirements) || c.overCapacity() {
 		return
 	}

@@ -112,7 +112,7 @@ func TestAD_08_AdviseOnALiveCluster(t *testing.T) {
 	objects := sourceOf(&now)
 	objects.objects.file = file
 	a, err := objects.Advise(t.Context())
-	if err != nil || len(a.Advised) < 3 || !strings.Contains(strings.Join(a.Notes, " "), "since the controller was not found") {
+	if err != nil || len(a.Advised) < 3 || !strings.Contains(strings.Join(a.Notes, " "), "because the controller was not found") {
 		t.Errorf("without a controller: %v, %d findings, notes %q", err, len(a.Advised), a.Notes)
 	}
 }
@@ -124,7 +124,7 @@ func TestAdviseRefusesWrongCalls(t *testing.T) {
 		code int
 		want string
 	}{
-		"two clusters":    {[]string{"--scenario", "a.json", "--context", "prod"}, 2, "give one of them"},
+		"two clusters":    {[]string{"--scenario", "a.json", "--context", "prod"}, 2, "use only one of them"},
 		"no time":         {[]string{"--scenario", "a.json", "--timeout", "0s"}, 2, "--timeout"},
 		"no such file":    {[]string{"--scenario", "none.json"}, 2, "none.json"},
 		"an argument":     {[]string{"prod"}, 2, "takes no arguments"},

@@ -61,7 +61,7 @@ func runConvert(ctx context.Context, f *convertFlags, s Streams) error {
 	if err != nil {
 		return err
 	}
-	if f.opts.Judge, err = judge(ctx); err != nil {
+	if f.opts.Judge, err = admissionChecks(ctx); err != nil {
 		return err
 	}
 	result := convert.Convert(sources, f.opts)
@@ -80,8 +80,8 @@ func runConvert(ctx context.Context, f *convertFlags, s Streams) error {
 	return writeDocuments(s.Out, result.Documents, f.output)
 }
 
-// judge returns what the API server would say to an object, with the CRDs of this build.
-func judge(ctx context.Context) (func(map[string]any) []convert.Refusal, error) {
+// admissionChecks returns what the API server would say to an object, with the CRDs of this build.
+func admissionChecks(ctx context.Context) (func(map[string]any) []convert.Refusal, error) {
 	server, err := admission.New()
 	if err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/near"
 )
 
-// responseFormat is how a response about a cluster is written. All commands that ask one share it.
+// responseFormat is how a response about a cluster is written. All commands with such a response share it.
 type responseFormat string
 
 // Forms of a response.

@@ -24,8 +24,8 @@ func newExplain(s Streams) *cobra.Command {
 			"  nodeclaim  its pods if it were launched now\n" +
 			"  nodepool   what it would launch for pending pods, why it launches nothing for others, why its nodes stay, and what\n" +
 			"             its budgets allow now\n\n" +
-			"It ends with what happened to the object before. The leader of the controller is asked, or the objects of the cluster\n" +
-			"if it cannot answer; nothing is changed.\n\n" +
+			"It ends with what happened to the object before. It sends requests to the leader of the controller, or reads the objects\n" +
+			"of the cluster if the leader cannot respond. It changes nothing.\n\n" +
 			"KIND NAME can be written KIND/NAME; po and no are short for pod and node.",
 		Example: "  # why is this pod pending?\n  dovetail explain pod web-7d4f9-x2x7q -n shop\n\n" +
 			"  # why is this node still here? with what to do about each reason\n  dovetail explain node/ip-10-0-1-2.ec2.internal -o wide\n\n" +

@@ -330,7 +330,7 @@ func TestLG_24_EventsInsteadOfTheLedger(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 	_, stdout, stderr = run("", "history", "--kind", "command", "--kubeconfig", path, "-o", "csv")
-	if stdout != "at,kind,text,objects,saves,id,source\n" || !strings.Contains(stderr, "note: answered from objects and events of the cluster, since the controller was not found") || !strings.Contains(stderr, "note: events have no such kinds as command, but reasons: leave --kind out to see them") {
+	if stdout != "at,kind,text,objects,saves,id,source\n" || !strings.Contains(stderr, "note: based on objects and events of the cluster, because the controller was not found") || !strings.Contains(stderr, "note: events have no such kinds as command, but reasons: leave --kind out to see them") {
 		t.Errorf("got\n%s%s\nwant no event, and why", stdout, stderr)
 	}
 	code, stdout, stderr = run("", "savings", "--kubeconfig", path)

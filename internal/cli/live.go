@@ -32,10 +32,10 @@ import (
 // liveTimeout is how long one request to the API server may take. Lists of large clusters take seconds.
 const liveTimeout = time.Minute
 
-// askTimeout is how long the controller may take to send its cluster, before the objects are read instead.
-const askTimeout = 20 * time.Second
+// snapshotTimeout is how long the controller may take to send its cluster, before the objects are read instead.
+const snapshotTimeout = 20 * time.Second
 
-// live is a cluster that is asked itself, and how it is read.
+// live is a live cluster, and how it is read.
 type live struct {
 	kubeconfig string // file; empty: KUBECONFIG, then ~/.kube/config, then the service account of the pod
 	context    string // of the kubeconfig; empty: the current one
@@ -66,7 +66,7 @@ func readLive(ctx context.Context, env func(string) (string, bool), l live) (*sn
 	return file, nil
 }
 
-// takeSnapshot returns the cluster as the controller sees it or, if that cannot be asked, as its objects are.
+// takeSnapshot returns the cluster as the controller sees it or, if the controller does not respond, its objects.
 func takeSnapshot(ctx context.Context, env func(string) (string, bool), l live) (*snapshot.File, error) {
 	if l.types != "" {
 		other, err := readSnapshot(l.types, nil)
@@ -80,7 +80,7 @@ func takeSnapshot(ctx context.Context, env func(string) (string, bool), l live) 
 	if err != nil {
 		return nil, err
 	}
-	file, why := askForSnapshot(ctx, kube)
+	file, why := requestSnapshot(ctx, kube)
 	if why == nil {
 		file.Name = name
 		return file, nil
@@ -94,9 +94,9 @@ func takeSnapshot(ctx context.Context, env func(string) (string, bool), l live) 
 	return file, err
 }
 
-// askForSnapshot asks the leader of the controller.
-func askForSnapshot(ctx context.Context, kube *rest.Config) (*snapshot.File, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+// requestSnapshot requests the snapshot from the leader of the controller.
+func requestSnapshot(ctx context.Context, kube *rest.Config) (*snapshot.File, error) {
+	ctx, cancel := context.WithTimeout(ctx, snapshotTimeout)
 	defer cancel()
 	leader, err := api.Dial(ctx, api.Target{Kube: kube})
 	if err != nil {
@@ -154,7 +154,7 @@ func connectTo(env func(string) (string, bool), file, contextName string) (*rest
 	return kube, name, nil
 }
 
-// newReader makes a client that does not ask the API server first which kinds it serves: those that a snapshot has are
+// newReader makes a client without discovery of the kinds that the API server serves: those that a snapshot has are
 // known, and absent ones are told by the response to their list.
 func newReader(kube *rest.Config) (client.Reader, error) {
 	scheme := runtime.NewScheme()

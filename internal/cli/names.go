@@ -47,7 +47,7 @@ func (f *sourceFlags) names(ctx context.Context, s Streams, kind inspect.Kind, n
 	return inspect.Names(fleet.Subjects(), kind, namespace), nil
 }
 
-// Subjects implements inspect.Lister. It asks the API server for names only: a completion cannot wait for a plan.
+// Subjects implements inspect.Lister. It requests only names from the API server: a completion cannot wait for a plan.
 func (l *liveSource) Subjects(ctx context.Context, kind inspect.Kind, namespace string) ([]string, error) {
 	api, err := metadata.NewForConfig(l.objects.kube)
 	if err != nil {

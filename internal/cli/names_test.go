@@ -17,10 +17,10 @@ import (
 func TestEX_12_NamesOfALiveCluster(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
-	var asked []string
+	var requested []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
-		asked = append(asked, r.URL.Path)
+		requested = append(requested, r.URL.Path)
 		mu.Unlock()
 		list := metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadataList"}}
 		for _, name := range []string{"web-1", "web-2"} {
@@ -48,7 +48,7 @@ func TestEX_12_NamesOfALiveCluster(t *testing.T) {
 	want := []string{
 		"/api/v1/namespaces/shop/pods", "/api/v1/namespaces/other/pods", "/api/v1/nodes", "/apis/karpenter.sh/v1/nodeclaims", "/apis/karpenter.sh/v1/nodepools",
 	}
-	if !slices.Equal(asked, want) {
-		t.Errorf("asked for %v, want %v", asked, want)
+	if !slices.Equal(requested, want) {
+		t.Errorf("asked for %v, want %v", requested, want)
 	}
 }

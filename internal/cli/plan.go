@@ -48,7 +48,7 @@ func newPlan(s Streams) *cobra.Command {
 		Long: "With --live, reads the cluster of the kubeconfig and says what Dovetail would do to it: nodes to remove and to launch,\n" +
 			"pods to move, what that saves, and the least that any nodes for these pods can cost. Nothing is written, neither to the\n" +
 			"cluster nor to AWS. The cluster may be managed by Dovetail, Karpenter or Cluster Autoscaler. With --scenario and a file of\n" +
-			"dovetail snapshot, says the same of the cluster as it was then. --set, --add-pods, --without and --price-file ask what if.\n\n" +
+			"dovetail snapshot, says the same of the cluster as it was then. --set, --add-pods, --without and --price-file plan for a changed cluster.\n\n" +
 			"With --scenario and a scenario of docs/reference/scenario.md, reads a scenario (instance types, nodes, pending pods), plans as the controller would, and\n" +
 			"reports nodes, cost, time and memory. It contacts neither a cluster nor a cloud.\n\n" +
 			"In mode provision, pending pods are placed. In mode consolidate, nodes that are not worth their price are removed:\n" +

@@ -17,7 +17,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/snapshot"
 )
 
-// whatIfFlags change a cluster before it is planned for. All commands that ask what if share them.
+// whatIfFlags change a cluster before it is planned for. All commands that plan for a changed cluster share them.
 type whatIfFlags struct {
 	set       []string
 	without   []string

@@ -24,7 +24,7 @@ func newReplay(s Streams) *cobra.Command {
 		Use:   "replay FILE...",
 		Short: "Decide recorded clusters again, and show what differs",
 		Long: "Decides what `dovetail snapshot --with-plan` has recorded again, with this build, and compares: cost, nodes removed and\n" +
-			"launched, pods moved, and reasons. So a new version can be judged before it is rolled out. It contacts neither a\n" +
+			"launched, pods moved, and reasons. So you can test a new version before you roll it out. It contacts neither a\n" +
 			"cluster nor a cloud.\n\n" +
 			"A FILE has one record, or one a line, compressed by gzip or not; - is standard input. Of a directory, all files are read\n" +
 			"whose names end in .json, .jsonl, .json.gz or .jsonl.gz.\n\n" +

@@ -36,11 +36,11 @@ func newSnapshot(s Streams) *cobra.Command {
 			"it: the same on every machine and at any later time. The cluster may be managed by Dovetail, Karpenter or Cluster\n" +
 			"Autoscaler. Nothing is written to the cluster or to AWS.\n\n" +
 			"The file has no environment variables, images, Secrets or ConfigMaps. --anonymize replaces names of objects,\n" +
-			"namespaces and labels too, so that it can be attached to a bug report: the plan stays the same up to names.",
+			"namespaces and labels too, so that it can be attached to a bug report: the plan stays the same except for names.",
 		Example: "  # the cluster of the current context\n  dovetail snapshot -o cluster.json.gz\n\n" +
 			"  # without names, for a bug report\n  dovetail snapshot --anonymize -o cluster.json.gz\n\n" +
 			"  # of a snapshot that was taken before\n  dovetail snapshot --scenario cluster.json.gz --anonymize -o anonymous.json.gz\n\n" +
-			"  # a record, to judge the next version by\n  dovetail snapshot --with-plan -o records/$(date +%F).json.gz",
+			"  # a record, to test the next version with\n  dovetail snapshot --with-plan -o records/$(date +%F).json.gz",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(contextOf(cmd.Context()), syscall.SIGINT, syscall.SIGTERM)

@@ -17,7 +17,7 @@ import (
 // questionTimeout is a little longer than the leader takes for its longest plan.
 const questionTimeout = time.Minute
 
-// sourceFlags say which cluster a question is about. All commands that ask one share them.
+// sourceFlags select the cluster of a query. All commands that send one share them.
 type sourceFlags struct {
 	scenario   string
 	kubeconfig string
@@ -29,12 +29,12 @@ type sourceFlags struct {
 }
 
 func (f *sourceFlags) bind(flags *pflag.FlagSet) {
-	flags.StringVar(&f.scenario, "scenario", "", "ask about the cluster in this snapshot file, or - for standard input, instead of a live one")
+	flags.StringVar(&f.scenario, "scenario", "", "use the cluster in this snapshot file, or - for standard input, instead of a live one")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; if empty, KUBECONFIG, then ~/.kube/config")
 	flags.StringVar(&f.context, "context", "", "context of the kubeconfig; if empty, the current one")
 	flags.StringVar(&f.namespace, "controller-namespace", "", "namespace of the controller; if empty, kube-system and karpenter are searched")
 	flags.StringVar(&f.address, "controller-address", "", "metrics port of a controller that is not a pod, such as http://localhost:8080")
-	flags.StringVar(&f.account, "as-service-account", "", "NAMESPACE/NAME of a service account to ask as, for kubeconfigs without a token")
+	flags.StringVar(&f.account, "as-service-account", "", "NAMESPACE/NAME of a service account to send requests as, for kubeconfigs without a token")
 	flags.DurationVar(&f.timeout, "timeout", questionTimeout, "how long one question may take")
 }
 
@@ -54,7 +54,7 @@ func (f *sourceFlags) validate() error {
 	live := map[string]string{"--kubeconfig": f.kubeconfig, "--context": f.context, "--controller-namespace": f.namespace, "--controller-address": f.address, "--as-service-account": f.account}
 	for _, name := range []string{"--kubeconfig", "--context", "--controller-namespace", "--controller-address", "--as-service-account"} {
 		if f.scenario != "" && live[name] != "" {
-			return usagef("--scenario asks about a file, and %s about a live cluster: give one of them", name)
+			return usagef("--scenario selects a file and %s a live cluster; use only one of them", name)
 		}
 	}
 	namespace, name, found := strings.Cut(f.account, "/")
@@ -64,13 +64,13 @@ func (f *sourceFlags) validate() error {
 	case f.address != "" && f.namespace != "":
 		return usagef("--controller-address says where the controller is, and --controller-namespace where to look for it: give one of them")
 	case f.timeout <= 0:
-		return usagef("--timeout %s is not a time that a question may take", f.timeout)
+		return usagef("--timeout %s is not a valid duration for a request", f.timeout)
 	}
 	return nil
 }
 
-// open returns what answers questions about the cluster: a snapshot; the leader of the controller; or, if that cannot
-// answer, the objects and events of the cluster.
+// open returns the service of the cluster: a snapshot; the leader of the controller; or, if that cannot respond, the
+// objects and events of the cluster.
 func (f *sourceFlags) open(ctx context.Context, s Streams) (inspect.Adviser, error) {
 	if err := f.validate(); err != nil {
 		return nil, err
@@ -85,12 +85,12 @@ func (f *sourceFlags) open(ctx context.Context, s Streams) (inspect.Adviser, err
 	kube, _, err := connectTo(s.LookupEnv, f.kubeconfig, f.context)
 	if f.address != "" {
 		if err != nil {
-			kube = nil // a controller that is run by hand may be asked without
+			kube = nil // a controller that is run by hand needs none
 		}
 		return f.openAddress(ctx, kube)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w; or ask about a snapshot with --scenario", err)
+		return nil, fmt.Errorf("%w; or use a snapshot with --scenario", err)
 	}
 	target := api.Target{Kube: kube, Namespace: f.namespace, ServiceAccount: f.account}
 	return &liveSource{
@@ -106,7 +106,7 @@ func (f *sourceFlags) open(ctx context.Context, s Streams) (inspect.Adviser, err
 	}, nil
 }
 
-// openAddress asks a certain controller, and nothing else.
+// openAddress returns the service of a certain controller, without a fallback.
 func (f *sourceFlags) openAddress(ctx context.Context, kube *rest.Config) (inspect.Adviser, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()

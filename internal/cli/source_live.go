@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	leaderRetry = 30 * time.Second // after it could not answer
+	leaderRetry = 30 * time.Second // after it could not respond
 	objectsFor  = 5 * time.Second  // how long objects that were read serve
 	marketFor   = 10 * time.Minute // the same for instance types and prices, whose request takes seconds
 )
@@ -26,7 +26,7 @@ type leader interface {
 	Close()
 }
 
-// liveSource asks the leader or, if it cannot answer, the objects of the cluster.
+// liveSource queries the leader or, if it cannot respond, the objects of the cluster.
 type liveSource struct {
 	dial    func(ctx context.Context) (leader, error)
 	objects *objectSource
@@ -35,20 +35,20 @@ type liveSource struct {
 
 	mu     sync.Mutex
 	leader leader // nil: not connected
-	why    error  // why it cannot answer; nil: it can, or was not asked
+	why    error  // why it cannot respond; nil: it can, or was not queried
 	retry  time.Time
 }
 
 // Fleet implements inspect.Service.
 func (l *liveSource) Fleet(ctx context.Context) (inspect.Fleet, error) {
-	return askLive(ctx, l, inspect.Adviser.Fleet, func(f *inspect.Fleet, notes []string) {
+	return queryLive(ctx, l, inspect.Adviser.Fleet, func(f *inspect.Fleet, notes []string) {
 		f.Source, f.Notes = "objects", append(notes, f.Notes...)
 	})
 }
 
 // Explain implements inspect.Service.
 func (l *liveSource) Explain(ctx context.Context, about inspect.Subject) (inspect.Explanation, error) {
-	return askLive(ctx, l, func(s inspect.Adviser, ctx context.Context) (inspect.Explanation, error) {
+	return queryLive(ctx, l, func(s inspect.Adviser, ctx context.Context) (inspect.Explanation, error) {
 		return s.Explain(ctx, about)
 	},
 		func(e *inspect.Explanation, notes []string) { e.Notes = append(notes, e.Notes...) })
@@ -56,29 +56,29 @@ func (l *liveSource) Explain(ctx context.Context, about inspect.Subject) (inspec
 
 // Plan implements inspect.Service.
 func (l *liveSource) Plan(ctx context.Context, change inspect.WhatIf) (inspect.Changes, error) {
-	return askLive(ctx, l, func(s inspect.Adviser, ctx context.Context) (inspect.Changes, error) { return s.Plan(ctx, change) },
+	return queryLive(ctx, l, func(s inspect.Adviser, ctx context.Context) (inspect.Changes, error) { return s.Plan(ctx, change) },
 		func(c *inspect.Changes, notes []string) { c.Notes = append(notes, c.Notes...) })
 }
 
 // History implements inspect.Service.
 func (l *liveSource) History(ctx context.Context, query inspect.HistoryQuery) (inspect.History, error) {
-	return askLive(ctx, l, func(s inspect.Adviser, ctx context.Context) (inspect.History, error) { return s.History(ctx, query) },
+	return queryLive(ctx, l, func(s inspect.Adviser, ctx context.Context) (inspect.History, error) { return s.History(ctx, query) },
 		func(h *inspect.History, notes []string) { h.Notes = append(notes, h.Notes...) })
 }
 
 // Savings implements inspect.Service.
 func (l *liveSource) Savings(ctx context.Context, query inspect.SavingsQuery) (inspect.Savings, error) {
-	return askLive(ctx, l, func(s inspect.Adviser, ctx context.Context) (inspect.Savings, error) { return s.Savings(ctx, query) },
+	return queryLive(ctx, l, func(s inspect.Adviser, ctx context.Context) (inspect.Savings, error) { return s.Savings(ctx, query) },
 		func(*inspect.Savings, []string) {})
 }
 
 // Advise implements inspect.Adviser.
 func (l *liveSource) Advise(ctx context.Context) (inspect.Advice, error) {
-	return askLive(ctx, l, inspect.Adviser.Advise, func(a *inspect.Advice, notes []string) { a.Notes = append(notes, a.Notes...) })
+	return queryLive(ctx, l, inspect.Adviser.Advise, func(a *inspect.Advice, notes []string) { a.Notes = append(notes, a.Notes...) })
 }
 
-// askLive asks the leader, then the objects. note adds to a response of the objects why it is not the leader's.
-func askLive[T any](ctx context.Context, l *liveSource, ask func(inspect.Adviser, context.Context) (T, error), note func(*T, []string)) (T, error) {
+// queryLive queries the leader, then the objects. note adds to a response of the objects why it is not the leader's.
+func queryLive[T any](ctx context.Context, l *liveSource, query func(inspect.Adviser, context.Context) (T, error), note func(*T, []string)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	var why error
@@ -88,9 +88,9 @@ func askLive[T any](ctx context.Context, l *liveSource, ask func(inspect.Adviser
 		if to, fresh, why = l.connect(ctx); why != nil {
 			break
 		}
-		answer, err := ask(to, ctx)
+		response, err := query(to, ctx)
 		if _, unavailable := errors.AsType[api.UnavailableError](err); !unavailable {
-			return answer, l.explained(ctx, err)
+			return response, l.explained(ctx, err)
 		}
 		why = err
 		l.disconnect(to, err)
@@ -102,13 +102,13 @@ func askLive[T any](ctx context.Context, l *liveSource, ask func(inspect.Adviser
 	if ctx.Err() != nil {
 		return none, l.explained(ctx, ctx.Err())
 	}
-	answer, err := ask(l.objects, ctx)
+	response, err := query(l.objects, ctx)
 	switch {
 	case err == nil:
-		note(&answer, []string{"answered from objects and events of the cluster, since " + why.Error()})
-		return answer, nil
+		note(&response, []string{"based on objects and events of the cluster, because " + why.Error()})
+		return response, nil
 	case isNotFound(err):
-		return answer, err
+		return response, err
 	}
 	return none, fmt.Errorf("%w\n%w", why, l.explained(ctx, err))
 }
@@ -121,7 +121,7 @@ func isNotFound(err error) bool {
 // explained says how a question that took too long gets more time.
 func (l *liveSource) explained(ctx context.Context, err error) error {
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("no response within %s; allow more with --timeout, or take a snapshot and ask about that: %w", l.timeout, err)
+		return fmt.Errorf("no response within %s; raise --timeout, or take a snapshot and use it with --scenario: %w", l.timeout, err)
 	}
 	return err
 }
@@ -145,7 +145,7 @@ func (l *liveSource) connect(ctx context.Context) (to leader, fresh bool, err er
 	return to, true, nil
 }
 
-// disconnect notes that the leader cannot answer, unless another question was quicker.
+// disconnect records that the leader cannot respond, unless another request was quicker.
 func (l *liveSource) disconnect(from leader, why error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -156,7 +156,7 @@ func (l *liveSource) disconnect(from leader, why error) {
 	l.leader, l.why, l.retry = nil, why, l.now()
 }
 
-// objectSource answers from the objects and events of a cluster. It decides with the defaults of Dovetail, or with the
+// objectSource responds from the objects and events of a cluster. It decides with the defaults of Dovetail, or with the
 // settings of the controller that it finds.
 type objectSource struct {
 	env  func(string) (string, bool)
@@ -171,7 +171,7 @@ type objectSource struct {
 	outdate time.Time // of the market
 }
 
-// service answers about the objects of now.
+// service returns a service of the current objects.
 func (o *objectSource) service(ctx context.Context) (*snapshot.Service, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -57,7 +57,7 @@ func sourceOf(now *time.Time, leaders ...*fakeLeader) *liveSource {
 	}
 }
 
-// The leader is asked as long as it answers. Otherwise the objects are, and the notes say why and what to do.
+// Requests go to the leader as long as it responds. Otherwise the objects are read, and the notes say why and what to do.
 func TestEX_37_LeaderFirstThenObjects(t *testing.T) {
 	t.Parallel()
 	gone := api.UnavailableError{Who: "the controller x", Why: "does not respond", Fix: "wait"}
@@ -68,8 +68,8 @@ func TestEX_37_LeaderFirstThenObjects(t *testing.T) {
 		err     string
 	}{
 		"the leader answers":                {[]*fakeLeader{{name: "a"}}, "leader a", "", ""},
-		"there is none":                     {nil, "objects", "since the controller was not found; name it", ""},
-		"it does not answer":                {[]*fakeLeader{{name: "a", err: gone}, {name: "b"}}, "objects", "since the controller x does not respond; wait", ""},
+		"there is none":                     {nil, "objects", "because the controller was not found; name it", ""},
+		"it does not answer":                {[]*fakeLeader{{name: "a", err: gone}, {name: "b"}}, "objects", "because the controller x does not respond; wait", ""},
 		"the question is wrong":             {[]*fakeLeader{{name: "a", err: errors.New("bad question")}}, "", "", "bad question"},
 		"the object is not in the cluster":  {[]*fakeLeader{{name: "a", err: inspect.NotFoundError{Subject: inspect.Subject{Kind: "node", Name: "x"}}}}, "", "", "node/x was not found"},
 		"it is busy for longer than we try": {[]*fakeLeader{{name: "a", err: errors.New("is busy")}}, "", "", "is busy"},
@@ -99,7 +99,7 @@ func TestEX_37_LeaderChanges(t *testing.T) {
 	first, second := &fakeLeader{name: "a"}, &fakeLeader{name: "b"}
 	third := &fakeLeader{name: "c"}
 	l := sourceOf(&now, first, second)
-	ask := func(want string) {
+	query := func(want string) {
 		t.Helper()
 		f, err := l.Fleet(t.Context())
 		if err != nil || f.Source != want {
@@ -107,19 +107,19 @@ func TestEX_37_LeaderChanges(t *testing.T) {
 		}
 	}
 	lost := api.UnavailableError{Who: "the controller", Why: "does not respond"}
-	ask("leader a")
+	query("leader a")
 	first.err = lost
-	ask("leader b") // in the same question
+	query("leader b") // in the same question
 	if !first.closed {
 		t.Error("the connection to the old leader is open still")
 	}
 	second.err = lost
-	ask("objects")
+	query("objects")
 	l.dial = func(context.Context) (leader, error) { return third, nil }
-	ask("objects") // it is not dialed for each question
+	query("objects") // it is not dialed for each question
 	now = now.Add(time.Minute)
 	l.objects.read = now
-	ask("leader c")
+	query("leader c")
 }
 
 // Ctrl-C ends a question, and a deadline names the flag.
@@ -145,7 +145,7 @@ func TestEX_37_SourceFlags(t *testing.T) {
 		flags sourceFlags
 		says  string
 	}{
-		"a file and a cluster":   {sourceFlags{scenario: "x", context: "y", timeout: 1}, "--scenario asks about a file, and --context about a live cluster"},
+		"a file and a cluster":   {sourceFlags{scenario: "x", context: "y", timeout: 1}, "--scenario selects a file and --context a live cluster"},
 		"an account without /":   {sourceFlags{account: "viewer", timeout: 1}, "NAMESPACE/NAME"},
 		"an account with many /": {sourceFlags{account: "a/b/c", timeout: 1}, "NAMESPACE/NAME"},
 		"two places":             {sourceFlags{address: "http://localhost:1", namespace: "x", timeout: 1}, "give one of them"},
@@ -158,7 +158,7 @@ func TestEX_37_SourceFlags(t *testing.T) {
 	}
 }
 
-// Events are the history of clusters whose controller answers no questions: one for each thing that happened, in order.
+// Events are the history of clusters whose controller does not respond to queries: one for each thing that happened, in order.
 func TestEX_38_EventsAreHistory(t *testing.T) {
 	t.Parallel()
 	noon := snapshottest.Now()
@@ -201,10 +201,10 @@ func TestEX_38_EventsAreHistory(t *testing.T) {
 // Events of one object are requested, not all of the cluster.
 func TestEX_38_EventsAreRequestedByObject(t *testing.T) {
 	t.Parallel()
-	var asked []string
+	var queried []string
 	code := http.StatusOK
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		asked = append(asked, req.URL.Path+" "+req.URL.Query().Get("fieldSelector"))
+		queried = append(queried, req.URL.Path+" "+req.URL.Query().Get("fieldSelector"))
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(code)
 		if code == http.StatusOK {
@@ -225,7 +225,7 @@ func TestEX_38_EventsAreRequestedByObject(t *testing.T) {
 		"/api/v1/events involvedObject.kind=Node,involvedObject.name=a",
 		"/api/v1/events source=karpenter",
 	}
-	if diff := cmp.Diff(want, asked); diff != "" {
+	if diff := cmp.Diff(want, queried); diff != "" {
 		t.Error(diff)
 	}
 	code = http.StatusForbidden
@@ -270,7 +270,7 @@ func TestEX_37_WithoutTheRightToReadNodes(t *testing.T) {
 				t.Errorf("%s: got %q, %v, want %q in it", name, e.Answer, err, part)
 			}
 		}
-		if notes := strings.Join(e.Notes, "\n"); !strings.Contains(notes, "request the right to list nodes") || !strings.Contains(notes, "since the controller was not found") || len(e.History) != 1 {
+		if notes := strings.Join(e.Notes, "\n"); !strings.Contains(notes, "request the right to list nodes") || !strings.Contains(notes, "because the controller was not found") || len(e.History) != 1 {
 			t.Errorf("%s: notes %s, history %v", name, notes, e.History)
 		}
 	}

@@ -56,7 +56,7 @@ func TestTopUsage(t *testing.T) {
 		"an unknown flag":       {args: []string{"--no-colour"}, want: "did you mean --no-color?", code: exitUsage},
 		"no such file":          {args: []string{"--scenario", "missing.json"}, want: "missing.json", code: exitUsage},
 		"not an argument":       {args: []string{"nodes"}, want: "takes no arguments", code: exitUsage},
-		"two ways to a cluster": {args: []string{"--scenario", "a.json", "--context", "b"}, want: "give one of them", code: exitUsage},
+		"two ways to a cluster": {args: []string{"--scenario", "a.json", "--context", "b"}, want: "use only one of them", code: exitUsage},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

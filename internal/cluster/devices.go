@@ -103,7 +103,7 @@ func (r *Reader) daemonClaims(pod *corev1.Pod) []string {
 	return keys
 }
 
-// claimState is what is known of one entry of spec.resourceClaims.
+// claimState is the state of one entry of spec.resourceClaims.
 type claimState byte
 
 const (

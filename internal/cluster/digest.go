@@ -249,7 +249,7 @@ func (d *digest) spread(list []corev1.TopologySpreadConstraint, labels map[strin
 	}
 }
 
-// claim writes what is known of one claim. A claim that is bound is described by its volume, one that
+// claim writes the state of one claim. A claim that is bound is described by its volume, one that
 // is not by its class.
 func (d *digest) claim(c *claimFacts) {
 	d.text(c.name)

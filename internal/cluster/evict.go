@@ -36,7 +36,7 @@ func ownersOf(p *corev1.Pod) owners {
 }
 
 // staysOnNode reports whether a pod is not planned elsewhere when its node is removed (3.2): no controller creates it
-// again, it runs wherever a node is, or it cannot be evicted yet and so should hold no spare node.
+// again, it runs wherever a node is, or it cannot be evicted yet and so should not cause a surplus node.
 func (r *Reader) staysOnNode(p *corev1.Pod, own owners) bool {
 	return !own.movesWithNode(p) || r.opts.Evictable != nil && !r.opts.Evictable(p)
 }

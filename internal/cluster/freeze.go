@@ -33,7 +33,7 @@ func (r *Reader) Snapshot(parts Snapshot) *Snapshot {
 	return s
 }
 
-// nodesInOrder spares most snapshots the sorting, which copies every Node in order to compare it.
+// nodesInOrder avoids sorting for most snapshots, which copies every Node to compare it.
 func nodesInOrder(nodes []Node) bool {
 	for i := 1; i < len(nodes); i++ {
 		if nodes[i-1].Name >= nodes[i].Name {

@@ -93,7 +93,7 @@ type Scheduling struct {
 // Disruption says what consolidating a node must be worth. Empty nodes go in any case.
 type Disruption struct {
 	Horizon time.Duration // for how long a saving is counted
-	PodCost float64       // USD that moving a pod of ordinary cost is taken to cost
+	PodCost float64       // USD that moving a pod of ordinary cost is assumed to cost
 	MinAge  time.Duration // younger nodes are not consolidated
 
 	MinSaving float64 // share of the price of nodes that replacing them must save

@@ -221,7 +221,7 @@ func consolidationSettings(c *Config) []Setting {
 		},
 		{
 			Flag: "consolidation-pod-cost", Default: "0.01", Helm: "settings.consolidationPodCost",
-			Usage: "USD that moving a pod is taken to cost, for one without priority and deletion cost; 0 moves pods for any saving",
+			Usage: "USD that moving a pod is assumed to cost, for one without priority and deletion cost; 0 moves pods for any saving",
 			As:    Fraction(&c.Disruption.PodCost),
 		},
 		{

@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// Path is below what the page is served. Its script finds the endpoints that answer beside it, at ../inspect/.
+// Path is below what the page is served. Its script reads the endpoints beside it, at ../inspect/.
 const Path = "/debug/console/"
 
 //go:embed assets
 var embedded embed.FS
 
 // policy lets the page load what is served beside it and nothing else. With trusted types, a browser refuses to turn text
-// into markup, whoever wrote it.
+// into markup, regardless of its author.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; " +
 	"frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
@@ -80,7 +80,7 @@ func readAssets() map[string]asset {
 	return assets
 }
 
-// contentType does not ask the machine, which may not know the types of scripts.
+// contentType does not depend on the machine, which may not know the types of scripts.
 func contentType(name string) string {
 	switch path.Ext(name) {
 	case ".html":

@@ -70,7 +70,7 @@ func readJSON(source string, text []byte) (docs []*document, faults []Finding) {
 		end := int(decoder.InputOffset())
 		line := 1 + bytes.Count(text[:end-len(raw)], []byte("\n"))
 		if err != nil {
-			// What follows a syntax error in a stream cannot be told apart from it.
+			// What follows a syntax error in a stream cannot be distinguished from it.
 			return docs, append(faults, Finding{Source: source, Line: line, Text: "not JSON: " + err.Error()})
 		}
 		doc := &document{place: newPlace(source, line, raw), text: raw, raw: raw}

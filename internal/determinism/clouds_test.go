@@ -77,10 +77,10 @@ func nodeClass() *awsv1.EC2NodeClass {
 // account is EC2 and what is known of the cluster; it writes down what it is requested.
 type account struct {
 	launch.EC2
-	asked []any
+	requested []any
 }
 
-func (a *account) note(what string, in any) { a.asked = append(a.asked, what, in) }
+func (a *account) note(what string, in any) { a.requested = append(a.requested, what, in) }
 
 func (a *account) DescribeLaunchTemplates(_ context.Context, in *ec2.DescribeLaunchTemplatesInput, _ ...func(*ec2.Options)) (*ec2.DescribeLaunchTemplatesOutput, error) {
 	a.note("DescribeLaunchTemplates", in)
@@ -156,7 +156,7 @@ func launched(class *awsv1.EC2NodeClass) string {
 	claim.UID = types.UID("claim-uid")
 	claim.Spec.Requirements = []karpv1.Requirement{{Key: karpv1.LabelCapacityType, Operator: "In", Values: []string{"spot", "on-demand"}}}
 	got, failed := l.Launch(ctx, launch.Request{Claim: claim, Class: class, Types: offers()["a"]})
-	return dump(append(a.asked, why, message, retry, fmt.Sprint(err), got, fmt.Sprint(failed))...)
+	return dump(append(a.requested, why, message, retry, fmt.Sprint(err), got, fmt.Sprint(failed))...)
 }
 
 // classSteps are what is written on a class that is ready, and on one with many faults.

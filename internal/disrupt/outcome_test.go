@@ -165,7 +165,7 @@ func TestG13_PromisedBeforeIsReported(t *testing.T) {
 		t.Fatalf("commands %+v, told %+v", d.Commands, d.Events)
 	}
 	n := d.Events[0]
-	if n.Node != "n1" || n.Claim == "" || n.Event.Reason != event.Unconsolidatable || n.Event.Key != string(reason.PromisedBefore) || !strings.HasPrefix(n.Event.Text, "node/n1: moves for the same pods") {
+	if n.Node != "n1" || n.Claim == "" || n.Event.Reason != event.Unconsolidatable || n.Event.Key != string(reason.PromisedBefore) || !strings.HasPrefix(n.Event.Text, "node/n1: moves of the same pods") {
 		t.Errorf("reported %+v", n)
 	}
 }

@@ -99,7 +99,7 @@ func measure(v disrupt.View) [3]float64 {
 	return [3]float64{drifted, math.Round(cost * 1e9), float64(len(v.Cluster.Nodes))} // rounded: it is a sum
 }
 
-// Nothing that disruption does of its own will can go on for ever: while nothing else changes, every pass
+// Voluntary disruption ends: while nothing else changes, every pass
 // lowers the measure, so no cluster is reached twice, and every command obeys every rule (demand 1).
 func TestNoChurn(t *testing.T) {
 	t.Parallel()

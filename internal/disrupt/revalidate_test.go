@@ -94,6 +94,6 @@ func TestAgainLooksAtDestinations(t *testing.T) {
 	fresh := view
 	fresh.Cluster = &cluster.Snapshot{Nodes: []cluster.Node{{Name: "n"}, {Name: "to", Deleting: true}}}
 	if got := Revalidate(c, view, fresh, nil); len(got) != 1 || got[0].Category != Scheduling {
-		t.Errorf("objections %+v, want one about the node that goes", got)
+		t.Errorf("objections %+v, want one about the terminating node", got)
 	}
 }

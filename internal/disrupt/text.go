@@ -48,7 +48,7 @@ func (c *Command) Why(n *Candidate) string {
 	if c.Reason == karpv1.ReasonEmpty {
 		return "no pod on it would have to move"
 	}
-	text := n.podFatesText()
+	text := n.podOutcomesText()
 	if c.Reason == karpv1.ReasonUnhealthy {
 		text = "condition " + c.Cause() + "; " + text
 	}
@@ -89,8 +89,8 @@ func (c *Command) FirstBecause() string {
 	return c.Because
 }
 
-// podFatesText says what becomes of the pods of a node.
-func (n *Candidate) podFatesText() string {
+// podOutcomesText says what happens to the pods of a node.
+func (n *Candidate) podOutcomesText() string {
 	text := strconv.Itoa(len(n.Pods)-len(n.Bare)) + " pod(s) move"
 	if len(n.Bare) == 0 {
 		return text

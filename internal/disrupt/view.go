@@ -46,7 +46,7 @@ type Methods struct {
 // Tuning is the minimum benefit of a move. The zero Tuning accepts every move.
 type Tuning struct {
 	Horizon time.Duration // for how long a saving is counted
-	PodCost float64       // USD that moving a pod of ordinary cost is taken to cost
+	PodCost float64       // USD that moving a pod of ordinary cost is assumed to cost
 	MinAge  time.Duration // younger nodes are not consolidated
 
 	MinSaving float64 // share of the price of nodes that replacing them must save; 0: the default of solve

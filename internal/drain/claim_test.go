@@ -54,7 +54,7 @@ func TestNextClaim(t *testing.T) {
 			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(drain.ClaimStep{}, "Events")); diff != "" {
 				t.Errorf("step (-want +got):\n%s", diff)
 			}
-			if told := len(got.Events) == 1; told != (tc.want.Stamp != "") {
+			if reported := len(got.Events) == 1; reported != (tc.want.Stamp != "") {
 				t.Errorf("events %+v, want one exactly when a deadline is written", got.Events)
 			}
 		})
@@ -117,7 +117,7 @@ func TestG13_AnInstanceThatStays(t *testing.T) {
 				f.Said = after(tc.said)
 			}
 			step := drain.NextClaim(f)
-			if told := len(step.Waits) == 1; told != (tc.wait != "") || told &&
+			if reported := len(step.Waits) == 1; reported != (tc.wait != "") || reported &&
 				(step.Waits[0].Cause != drain.InstanceStays || step.Waits[0].Since.Sub(start) != tc.since || !strings.Contains(step.Waits[0].Text(), tc.wait)) {
 				t.Errorf("waits %+v, want %q since %s", step.Waits, tc.wait, tc.since)
 			}

@@ -174,7 +174,7 @@ func TestG13_EveryWaitIsExplained(t *testing.T) {
 			want: []string{"do_not_disrupt annotation karpenter.sh/do-not-disrupt=2h until 2026-03-01T13:00:00Z 0s"}, say: "it ends at 2026-03-01T13:00:00Z",
 		},
 		"a pod that takes its time to end": {
-			pods: pods(pod("a", endsAt(10*time.Minute), told(600))), now: time.Minute,
+			pods: pods(pod("a", endsAt(10*time.Minute), withGrace(600))), now: time.Minute,
 			want: []string{"grace_period grace period 0s"}, say: "they end by themselves",
 		},
 		"a pod that tolerates the taint is not waited for": {pods: pods(pod("a", tolerating(corev1.Toleration{Operator: corev1.TolerationOpExists}))), now: time.Minute},

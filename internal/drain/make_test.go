@@ -117,7 +117,7 @@ func endsAt(d time.Duration) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.DeletionTimestamp = at(d) }
 }
 
-func told(seconds int64) func(*corev1.Pod) {
+func withGrace(seconds int64) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.DeletionGracePeriodSeconds = &seconds }
 }
 
@@ -151,7 +151,7 @@ func names(pods []*corev1.Pod) []string {
 	return out
 }
 
-func asks(cpu, memory string) func(*corev1.Pod) {
+func requests(cpu, memory string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Spec.Containers = []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
 			corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory),

@@ -24,7 +24,7 @@ type ending struct {
 	budgets  []*policyv1.PodDisruptionBudget
 	instance drain.State
 
-	asked                    int           // evictions that the budget refused
+	requested                int           // evictions that the budget refused
 	deleted, ended, released time.Duration // since the deletion of the claim
 	grace                    time.Duration
 }
@@ -50,7 +50,7 @@ func (e *ending) second(t *testing.T, since time.Duration, stubborn bool) {
 		e.claim.Status.Conditions = lifecycle.Conditions().Apply(e.claim.Status.Conditions, object, metav1.NewTime(now),
 			condition.Change{Type: m.Type, Status: m.Status, Reason: m.Reason, Message: m.Message})
 	}
-	e.asked += len(step.Pods.Evict) // 429 each time
+	e.requested += len(step.Pods.Evict) // 429 each time
 	for _, d := range step.Pods.Delete {
 		if e.deleted == 0 {
 			e.deleted, e.grace = since, d.Grace
@@ -71,17 +71,17 @@ func (e *ending) second(t *testing.T, since time.Duration, stubborn bool) {
 func TestAnHourOfGraceIsKept(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		change   func(*corev1.Pod)
-		stubborn bool // its kubelet never ends it
-		deleted  time.Duration
-		ended    time.Duration
-		asked    bool
+		change    func(*corev1.Pod)
+		stubborn  bool // its kubelet never ends it
+		deleted   time.Duration
+		ended     time.Duration
+		requested bool
 	}{
-		"a budget that blocks":      {change: func(*corev1.Pod) {}, deleted: 55 * time.Minute, ended: time.Hour, asked: true},
+		"a budget that blocks":      {change: func(*corev1.Pod) {}, deleted: 55 * time.Minute, ended: time.Hour, requested: true},
 		"a pod that is protected":   {change: protected("true"), deleted: 55 * time.Minute, ended: time.Hour},
 		"a pod that requests more":  {change: grace(2 * 3600), deleted: 0, ended: time.Hour},
-		"a pod that requests less":  {change: grace(30), deleted: time.Hour - 30*time.Second, ended: time.Hour, asked: true},
-		"a kubelet that is no more": {change: func(*corev1.Pod) {}, stubborn: true, deleted: 55 * time.Minute, ended: time.Hour + time.Minute, asked: true}, // LC-29
+		"a pod that requests less":  {change: grace(30), deleted: time.Hour - 30*time.Second, ended: time.Hour, requested: true},
+		"a kubelet that is no more": {change: func(*corev1.Pod) {}, stubborn: true, deleted: 55 * time.Minute, ended: time.Hour + time.Minute, requested: true}, // LC-29
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -106,8 +106,8 @@ func TestAnHourOfGraceIsKept(t *testing.T) {
 			if left := time.Hour - e.deleted; e.grace != left {
 				t.Errorf("the pod is given %s, want what is left, %s", e.grace, left)
 			}
-			if e.asked > 0 != tc.asked {
-				t.Errorf("eviction requested %d times", e.asked)
+			if e.requested > 0 != tc.requested {
+				t.Errorf("eviction requested %d times", e.requested)
 			}
 		})
 	}

@@ -69,8 +69,8 @@ func TestLC36_ForcedDelete(t *testing.T) {
 		"S-067 and then gets a second":                    {pod: pod("p", grace(0)), deadline: after(time.Minute), now: time.Minute + time.Second, want: time.Second},
 		"a grace beyond all bounds":                       {pod: pod("p", grace(1<<62)), deadline: after(time.Hour), want: time.Hour},
 		"ends in time":                                    {pod: pod("p", endsAt(time.Minute)), deadline: after(time.Hour), now: 2 * time.Minute},
-		"ends too late":                                   {pod: pod("p", endsAt(2*time.Hour), told(7200)), deadline: after(time.Hour), now: time.Minute, want: 59 * time.Minute},
-		"ends too late, but was told as much as possible": {pod: pod("p", endsAt(time.Second), told(1)), deadline: start, now: 0},
+		"ends too late":                                   {pod: pod("p", endsAt(2*time.Hour), withGrace(7200)), deadline: after(time.Hour), now: time.Minute, want: 59 * time.Minute},
+		"ends too late, but was told as much as possible": {pod: pod("p", endsAt(time.Second), withGrace(1)), deadline: start, now: 0},
 		"has ended": {pod: pod("p", phase(corev1.PodFailed)), deadline: start, now: time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -96,8 +96,8 @@ func TestLC31_Groups(t *testing.T) {
 		"FM J03, L07 then DaemonSets":                 {pods: []*corev1.Pod{cni, dns, log}, want: []string{"log"}},
 		"then critical pods":                          {pods: []*corev1.Pod{cni, dns}, want: []string{"dns"}},
 		"critical DaemonSets last":                    {pods: []*corev1.Pod{cni}, want: []string{"cni"}},
-		"the largest pods first":                      {pods: []*corev1.Pod{pod("a", asks("100m", "1Gi")), pod("b", asks("1", "1Gi")), pod("c", asks("100m", "8Gi")), web}, want: []string{"c", "b", "a", "web"}},
-		"the largest pods first at the deadline too":  {pods: []*corev1.Pod{pod("a", asks("100m", "1Gi")), pod("b", asks("1", "1Gi")), web}, limit: start, deleted: []string{"b", "a", "web"}},
+		"the largest pods first":                      {pods: []*corev1.Pod{pod("a", requests("100m", "1Gi")), pod("b", requests("1", "1Gi")), pod("c", requests("100m", "8Gi")), web}, want: []string{"c", "b", "a", "web"}},
+		"the largest pods first at the deadline too":  {pods: []*corev1.Pod{pod("a", requests("100m", "1Gi")), pod("b", requests("1", "1Gi")), web}, limit: start, deleted: []string{"b", "a", "web"}},
 		"an ending pod holds the next group":          {pods: []*corev1.Pod{pod("web", endsAt(time.Minute)), log}},
 		"a stuck pod holds no other":                  {pods: []*corev1.Pod{pod("web", endsAt(-time.Hour)), log}, want: []string{"log"}},
 		"LC-33 a protected pod holds the next group":  {pods: []*corev1.Pod{pod("web", protected("true")), log}},

@@ -31,7 +31,7 @@ func somePods(t *rapid.T) []*corev1.Pod {
 			protected(value)(p)
 		}
 		if p.DeletionTimestamp != nil && rapid.Bool().Draw(t, "told") {
-			told(int64(rapid.IntRange(1, 600).Draw(t, "seconds")))(p)
+			withGrace(int64(rapid.IntRange(1, 600).Draw(t, "seconds")))(p)
 		}
 		pods = append(pods, p)
 	}
@@ -168,9 +168,9 @@ func TestG13_NoDrainWaitsInSilence(t *testing.T) {
 			}
 		}
 		step := drain.Next(f)
-		told := len(step.Waits) > 0 || step.Query || step.DeleteClaim
+		reported := len(step.Waits) > 0 || step.Query || step.DeleteClaim
 		settled := f.Claim == nil || find(f.Claim, karpv1.ConditionDrained) != nil
-		if waiting := len(step.Pods.Waiting); waiting > 0 && !told && settled && f.Now.Sub(start) > time.Minute {
+		if waiting := len(step.Pods.Waiting); waiting > 0 && !reported && settled && f.Now.Sub(start) > time.Minute {
 			t.Fatalf("%d pods hold the node and nothing is told: %+v", waiting, step.Pods.Waiting)
 		}
 	})

@@ -40,7 +40,7 @@ func poolFields(names []string) string {
 	})
 }
 
-// Paths lists fields, or says what is known of them if they are not.
+// Paths lists fields, or says why they are not known.
 func Paths(names []string, unknown string, path func(string) string) string {
 	if len(names) == 0 {
 		return unknown

@@ -4,7 +4,7 @@ package event
 type Event struct {
 	Reason Reason
 	Text   string
-	Key    string // what, besides object and reason, tells two events apart when repeats are dropped
+	Key    string // what, besides object and reason, distinguishes two events when repeats are dropped
 }
 
 // Reason is the reason of an event. Reasons are API: users alert on them.

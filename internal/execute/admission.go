@@ -102,7 +102,7 @@ func writeOrder(o Order, write func(*karpv1.NodeClaim) (there *karpv1.NodeClaim,
 			return requested, claim, nil
 		case there == nil:
 			return nil, nil, fmt.Errorf("create nodeclaim for nodepool %s: %w", o.Pool.Name, err)
-		case there.DeletionTimestamp == nil && asksFor(requested, there):
+		case there.DeletionTimestamp == nil && isRequestedClaim(requested, there):
 			return requested, there, nil
 		}
 		o.Try++

@@ -183,14 +183,14 @@ func TestClaimNames(t *testing.T) {
 }
 
 type memory struct {
-	pods    map[cluster.PodKey]*corev1.Pod
-	pools   []*karpv1.NodePool
-	used    corev1.ResourceList
-	asked   atomic.Int64  // for usage
-	have    atomic.Int64  // claims of each pool
-	late    map[int]error // nodes that find no room
-	given   atomic.Int64  // how often room was given back
-	claimed chan string
+	pods      map[cluster.PodKey]*corev1.Pod
+	pools     []*karpv1.NodePool
+	used      corev1.ResourceList
+	requested atomic.Int64  // for usage
+	have      atomic.Int64  // claims of each pool
+	late      map[int]error // nodes that find no room
+	given     atomic.Int64  // how often room was given back
+	claimed   chan string
 }
 
 func (m *memory) RecordCreatedClaim(claim *karpv1.NodeClaim, _ []cluster.PodKey) {
@@ -210,7 +210,7 @@ func (m *memory) Reserve([]solve.NewNode, map[string]string, uint64) (map[int]er
 }
 
 func (m *memory) Usage(string) (corev1.ResourceList, int64) {
-	m.asked.Add(1)
+	m.requested.Add(1)
 	return m.used, 3
 }
 
@@ -282,7 +282,7 @@ func TestCreate(t *testing.T) {
 	if n := len(store.claimed); n != 2 {
 		t.Errorf("%d claims in memory, want 2", n)
 	}
-	if n := store.asked.Load(); n != 3 {
+	if n := store.requested.Load(); n != 3 {
 		t.Errorf("usage was added up %d times, want once for each pool with limits", n)
 	}
 	if n := testutil.ToFloat64(metrics.NodeClaimsCreated.WithLabelValues("provisioned", "general", "false")); n != 1 {

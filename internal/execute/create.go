@@ -162,9 +162,9 @@ func (c *Claims) write(ctx context.Context, claim *karpv1.NodeClaim) (there *kar
 	return there, err
 }
 
-// asksFor reports whether a stored claim is the requested one: written by the same decision, of the same pool, for
+// isRequestedClaim reports whether a stored claim is the requested one: written by the same decision, of the same pool, for
 // the same command, and with the same requests. Its name is not enough: names are short.
-func asksFor(requested, stored *karpv1.NodeClaim) bool {
+func isRequestedClaim(requested, stored *karpv1.NodeClaim) bool {
 	return requested.Annotations[karpv1.AnnotationOrder] == stored.Annotations[karpv1.AnnotationOrder] &&
 		requested.Labels[karpv1.LabelNodePool] == stored.Labels[karpv1.LabelNodePool] &&
 		requested.Annotations[karpv1.AnnotationCommand] == stored.Annotations[karpv1.AnnotationCommand] &&

@@ -92,7 +92,7 @@ func TestRemove(t *testing.T) {
 		return `patch c {"metadata":{"annotations":{"karpenter.sh/nodeclaim-termination-timestamp":"2026-03-01T12:00:00Z"}` + version + `}}`
 	}
 	gone := apierrors.NewNotFound(schema.GroupResource{}, "c")
-	const told = "DisruptionTerminating: Disrupting the node, reason Expired: it is old"
+	const text = "DisruptionTerminating: Disrupting the node, reason Expired: it is old"
 	for name, tc := range map[string]struct {
 		x             execute.Removal
 		patch, delete error
@@ -101,7 +101,7 @@ func TestRemove(t *testing.T) {
 	}{
 		"exactly what was read": {
 			x:    execute.Removal{Claim: leavingClaim(), Nodes: []*corev1.Node{removedNode("n")}, Event: execute.Terminating("Expired: it is old")},
-			want: []string{"count pods on n", "delete c uid=u version=7", "event on c: " + told, "event on n: " + told, "record c n gone"}, counted: 1,
+			want: []string{"count pods on n", "delete c uid=u version=7", "event on c: " + text, "event on n: " + text, "record c n gone"}, counted: 1,
 		},
 		"without an event":              {x: execute.Removal{Claim: leavingClaim()}, want: []string{"delete c uid=u version=7", "record c n gone"}, counted: 1},
 		"a node that did not register":  {x: execute.Removal{Claim: leavingClaim(unregistered), Nodes: []*corev1.Node{removedNode("m")}}, want: []string{"count pods on m", "delete c uid=u version=7", "record c m gone"}, counted: 1},

@@ -80,7 +80,7 @@ FAILED: lint; did not run to the end: never; 0.0s,  ~; logs are in logs
 	}
 }
 
-func TestRunGoesOnWhenTold(t *testing.T) {
+func TestRunContinuesWithKeepGoing(t *testing.T) {
 	t.Parallel()
 	b, got := runAll(t, []step{
 		{name: "one", lane: laneCPU, commands: []command{script("exit 1")}},

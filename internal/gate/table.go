@@ -145,7 +145,7 @@ func rootSteps(all survey, o settings) catalogue {
 }
 
 // sandboxSteps test the sandbox. What is not linked with Kubernetes runs under the race detector; the
-// rest runs on control planes; what else it is about than its own sources, keyed tells the cache. Two are about few files,
+// rest runs on control planes; keyed adds its other inputs to the key of the cache. Two are about few files,
 // take long, and have steps of their own that name these.
 func sandboxSteps(all survey, o settings) catalogue {
 	linked := all.reaching(startsKubernetes)

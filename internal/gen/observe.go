@@ -49,7 +49,7 @@ func eventsPage() file {
 	b.WriteString(generatedNote + "# Events\n\n" +
 		"Events that Dovetail sends, from the component `karpenter`. `kubectl describe` shows them beside the object, and " +
 		"`kubectl get events -A --field-selector reason=FailedScheduling` lists those of one reason. " +
-		"A repeat about the same object is dropped within the time given. *Not yet* means that what an event tells of is not built.\n\n" +
+		"A repeat about the same object is dropped within the time given. *Not yet* means that the feature of the event does not exist yet.\n\n" +
 		"Every change of a condition is also an event: normal, with the type of the condition as reason, on " +
 		"NodeClaims, NodePools, EC2NodeClasses and Nodes; except that Consolidatable changed, which it does with the pods of a node, " +
 		"and that ConsistentStateFound is true from the start. `--disable-cluster-state-observability` drops these.\n\n" +

@@ -69,7 +69,7 @@ func Advise(c *Cluster, stop func() bool) Advice {
 	}
 	out := Advice{At: c.View.Now, Advised: []Advised{}}
 	if c.View.Cluster == nil {
-		out.Partial, out.Notes = true, []string{"the cluster is not read yet: ask again in a moment"}
+		out.Partial, out.Notes = true, []string{"the cluster has not been read yet; try again in a moment"}
 		return out
 	}
 	changes := Changes{}

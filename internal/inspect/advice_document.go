@@ -4,7 +4,7 @@ import "strconv"
 
 // Document lays Advice out for reading, without its notes.
 func (a *Advice) Document() Document {
-	d := Document{Title: "advice", Answer: a.answer()}
+	d := Document{Title: "advice", Answer: a.summary()}
 	table := Section{Title: "Advice", Columns: []string{"no", "about", "saves an hour", "a month", "kind", "bound falls by", "nodes", "pods"}, Wide: 3}
 	what := Section{Title: "What to change"}
 	for i := range a.Advised {
@@ -26,7 +26,7 @@ func (a *Advice) Document() Document {
 	return d
 }
 
-func (a *Advice) answer() string {
+func (a *Advice) summary() string {
 	saving, most := 0, 0.0
 	for i := range a.Advised {
 		if a.Advised[i].Saves > 0 {
@@ -41,5 +41,5 @@ func (a *Advice) answer() string {
 		return count(len(a.Advised), "finding", "findings") + ", none of which costs money that can be counted."
 	}
 	return count(len(a.Advised), "finding", "findings") + ". The first saves " + money(most) + " an hour, " + monthly(most) +
-		" a month, of the " + money(a.After) + " an hour that the cluster comes to; what several save does not add up."
+		" a month, of the " + money(a.After) + " an hour that the cluster costs; the savings of several findings do not add up."
 }

@@ -70,7 +70,7 @@ func (a *adviser) tryValues(f *fresh, pool *cluster.Pool, key string, values []s
 		best = Advised{
 			Code: RequirementCosts, Object: "nodepool/" + f.pool, Saves: saves, Bound: max(0, f.plan.Bound-plan.Bound), Pods: len(f.pods),
 			Text:   fmt.Sprintf("with %s %s as well, the pods of the NodePool would need nodes for %s an hour instead of %s", key, value, money(plan.Cost), money(f.cost())),
-			Change: "add " + value + " to requirement " + key + caveat(key, value),
+			Change: "add " + value + " to requirement " + key + caveatOf(key, value),
 		}
 		if more := all - saves; more >= max(leastShown, leastShare*f.cost()) {
 			best.Text += fmt.Sprintf("; without the requirement, for %s less", money(all))
@@ -82,8 +82,8 @@ func (a *adviser) tryValues(f *fresh, pool *cluster.Pool, key string, values []s
 	return best.Saves > 0
 }
 
-// caveat is what has to hold for a value to be added.
-func caveat(key, value string) string {
+// caveatOf is what has to hold for a value to be added.
+func caveatOf(key, value string) string {
 	switch {
 	case key == corev1.LabelArchStable:
 		return ", if all images of its pods run on " + value

@@ -1,7 +1,7 @@
-// Package inspect answers questions about a cluster: which nodes there are and what they cost, why a pod is pending, why
+// Package inspect explains a cluster: which nodes there are and what they cost, why a pod is pending, why
 // a node stays, what would be done next.
 //
-// A Cluster is what is asked: the view of one instant, with how it is decided about. It comes from the caches of the
+// A Cluster is the view of one instant, with the settings of its decisions. It comes from the caches of the
 // controller (internal/app) or from a snapshot (internal/snapshot), so that the controller, the command line, the terminal
 // view and the web page give the same response. Every response is a value with stable JSON names.
 //

@@ -50,7 +50,7 @@ func ExplainWithin(c *Cluster, about Subject, stop func() bool) (Explanation, er
 	return out, nil
 }
 
-// explainer answers one question about a cluster.
+// explainer explains one object of a cluster.
 type explainer struct {
 	c       *Cluster
 	view    *cluster.Snapshot

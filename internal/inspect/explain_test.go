@@ -76,7 +76,7 @@ func TestEX_01_EveryObjectHasAnAnswer(t *testing.T) {
 			}
 			again, _ := inspect.Explain(c, about)
 			if diff := cmp.Diff(e, again); diff != "" {
-				t.Errorf("%s: %s: asked again, the answer is another (-first +second):\n%s", name, about, diff)
+				t.Errorf("%s: %s: a second explanation differs (-first +second):\n%s", name, about, diff)
 			}
 		}
 	}

@@ -141,7 +141,7 @@ func (n *NodeExplanation) sections(now time.Time) []Section {
 			held = append(held, f.Text)
 		}
 		pods.Rows = append(pods.Rows, []string{
-			p.Pod, amountOf(p.Requests, "cpu"), amountOf(p.Requests, "memory"), p.fate(), strings.Join(held, "; "), otherAmounts(p.Requests),
+			p.Pod, amountOf(p.Requests, "cpu"), amountOf(p.Requests, "memory"), p.outcome(), strings.Join(held, "; "), otherAmounts(p.Requests),
 		})
 	}
 	d.add(pods)
@@ -229,8 +229,8 @@ func signed(v float64) string {
 	return "+" + hourly(v)
 }
 
-// fate is what becomes of a pod once its node is removed.
-func (p *PodOnNode) fate() string {
+// outcome is what happens to a pod when its node is removed.
+func (p *PodOnNode) outcome() string {
 	switch {
 	case p.Expected:
 		return "not here yet"

@@ -16,7 +16,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
 
-// explainNode says why a node is there, and what would become of it.
+// explainNode says why a node exists, and what would be done with it.
 func (x *explainer) explainNode(about Subject) (*NodeExplanation, string, bool) {
 	at := slices.IndexFunc(x.view.Nodes, func(n cluster.Node) bool {
 		if about.Kind == KindNodeClaim {
@@ -49,13 +49,13 @@ func (x *explainer) explainNode(about Subject) (*NodeExplanation, string, bool) 
 		return out, nodeText(&out.Node) + " " + removingText(out), true
 	}
 	out.Alternatives = x.alternatives(n)
-	x.judgeNode(out, m)
+	x.evaluateNode(out, m)
 	if m.SettledAt.After(x.c.View.Now) {
 		out.Settled = &m.SettledAt
 		sayWhenSettled(out.Blockers, m.SettledAt, x.c.View.Now)
 		sayWhenSettled(out.Stays, m.SettledAt, x.c.View.Now)
 	}
-	return out, nodeText(&out.Node) + " " + x.fateText(out), true
+	return out, nodeText(&out.Node) + " " + x.outcomeText(out), true
 }
 
 // sayWhenSettled adds when consolidateAfter ends to the finding that it has not.
@@ -67,8 +67,8 @@ func sayWhenSettled(list []Finding, at, now time.Time) {
 	}
 }
 
-// judgeNode adds what would be done with a node, or why nothing is.
-func (x *explainer) judgeNode(out *NodeExplanation, m *cluster.ManagedNode) {
+// evaluateNode adds what would be done with a node, or why nothing is.
+func (x *explainer) evaluateNode(out *NodeExplanation, m *cluster.ManagedNode) {
 	pods := make([]string, 0, len(out.Pods))
 	for i := range out.Pods {
 		pods = append(pods, out.Pods[i].Pod)
@@ -214,8 +214,8 @@ func removingText(out *NodeExplanation) string {
 	return fmt.Sprintf("It is being removed, and waits for %s, which cannot be evicted.", some(held))
 }
 
-// fateText is what would be done with a node, or why nothing is.
-func (x *explainer) fateText(out *NodeExplanation) string {
+// outcomeText is what would be done with a node, or why nothing is.
+func (x *explainer) outcomeText(out *NodeExplanation) string {
 	switch {
 	case out.Proposal != nil:
 		return out.Proposal.text(out.Node.Name)

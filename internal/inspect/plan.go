@@ -25,7 +25,7 @@ func (w *WhatIf) IsZero() bool {
 	return len(w.Set) == 0 && w.AddPods == "" && len(w.Without) == 0 && len(w.Prices) == 0
 }
 
-// Changes is what would be done to a cluster, and what that comes to.
+// Changes is what would be done to a cluster, with the totals.
 type Changes struct {
 	At        time.Time `json:"at"`
 	Before    Totals    `json:"before"`
@@ -85,7 +85,7 @@ type Kept struct {
 	Why  Finding `json:"why"`
 }
 
-// PlanOf is what would be done to a cluster, and what that comes to. Once stop returns true, it returns what was found so far,
+// PlanOf returns what would be done to a cluster, with the totals. Once stop returns true, it returns what was found so far,
 // and says so; nil: it never does. Pending pods are planned for as provisioning does. Then commands of disruption are carried out on a copy, until it finds nothing more:
 // first those that may begin now, then those that budgets, consolidateAfter and back-offs delay. Every plan is checked by
 // internal/check.
@@ -97,7 +97,7 @@ func planPasses(c *Cluster, passes int, stop func() bool) Changes {
 	}
 	out := Changes{At: c.View.Now}
 	if c.View.Cluster == nil {
-		out.Partial, out.Notes = true, []string{"the cluster is not read yet: ask again in a moment"}
+		out.Partial, out.Notes = true, []string{"the cluster has not been read yet; try again in a moment"}
 		return out
 	}
 	out.Before = totalsOf(c.View.Cluster)

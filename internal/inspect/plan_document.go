@@ -23,7 +23,7 @@ func (c *Changes) Document() Document {
 	return d
 }
 
-// summary is what the plan comes to, in a few sentences.
+// summary sums up the plan in a few sentences.
 func (c *Changes) summary() string {
 	var does []string
 	if n := len(c.Remove); n > 0 {

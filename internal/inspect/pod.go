@@ -73,7 +73,7 @@ func (x *explainer) placePod(out *PodExplanation, key cluster.PodKey) {
 	x.addDeletingNodes(out)
 }
 
-// unplacedFindings are the reasons of an unschedulable pod. A NodePool whose instance types are not known is told as such.
+// unplacedFindings are the reasons of an unschedulable pod. A NodePool whose instance types are not known is reported as such.
 func (x *explainer) unplacedFindings(list []reason.Reason) []Finding {
 	out := findings(list, "")
 	for i, r := range list {

@@ -41,7 +41,7 @@ func (x *explainer) explainPool(name string) (*PoolExplanation, string, bool) {
 		out.Allowed = append(out.Allowed, a)
 	}
 	waiting := x.addLaunches(out)
-	x.addFates(out, d)
+	x.addOutcomes(out, d)
 	return out, x.poolText(out, waiting), true
 }
 
@@ -88,8 +88,8 @@ func (x *explainer) addLaunches(out *PoolExplanation) (unplaced int) {
 	}
 	at := map[string]int{}
 	for _, u := range plan.Unplaced {
-		obstacles, asked := all[u.Pod]
-		if !asked {
+		obstacles, known := all[u.Pod]
+		if !known {
 			continue
 		}
 		for _, p := range obstacles.Pools {
@@ -110,8 +110,8 @@ func (x *explainer) addLaunches(out *PoolExplanation) (unplaced int) {
 	return len(plan.Unplaced)
 }
 
-// addFates adds what becomes of the nodes of a pool, counted by reason.
-func (x *explainer) addFates(out *PoolExplanation, d *disrupt.Decision) {
+// addOutcomes adds what would be done with the nodes of a pool, counted by reason.
+func (x *explainer) addOutcomes(out *PoolExplanation, d *disrupt.Decision) {
 	removed, kept := map[string]*disrupt.Command{}, map[string]reason.Reason{}
 	for i := range d.Commands {
 		for j := range d.Commands[i].Remove {
@@ -132,7 +132,7 @@ func (x *explainer) addFates(out *PoolExplanation, d *disrupt.Decision) {
 			continue
 		}
 		name := cmp.Or(x.nodeName(n), n.Name)
-		why := fateOf(x.manages(n), removed[name], kept, len(d.Commands) > 0)
+		why := outcomeOf(x.manages(n), removed[name], kept, len(d.Commands) > 0)
 		key := cmp.Or(string(why.Code), why.Text)
 		k, known := at[key]
 		if !known {
@@ -148,8 +148,8 @@ func (x *explainer) addFates(out *PoolExplanation, d *disrupt.Decision) {
 // wouldGo stands for the code of nodes that would be removed, which is no refusal.
 const wouldGo reason.Code = ""
 
-// fateOf is why a node goes, or stays: c removes it, kept has what keeps nodes, and others says whether any are removed.
-func fateOf(m *cluster.ManagedNode, c *disrupt.Command, kept map[string]reason.Reason, others bool) Finding {
+// outcomeOf is why a node is removed or kept: c removes it, kept has what keeps nodes, and others says whether any are removed.
+func outcomeOf(m *cluster.ManagedNode, c *disrupt.Command, kept map[string]reason.Reason, others bool) Finding {
 	switch {
 	case m == nil:
 		return FindingOf(reason.Reason{Code: reason.NodeStarting, Have: "registered"})
@@ -167,7 +167,7 @@ func fateOf(m *cluster.ManagedNode, c *disrupt.Command, kept map[string]reason.R
 	case m.Settling:
 		return FindingOf(reason.Reason{Code: reason.NodeSettling})
 	case others:
-		return Finding{Code: reason.MoveOutdated, Text: "other nodes are removed first, and this is looked at again then"}
+		return Finding{Code: reason.MoveOutdated, Text: "other nodes are removed first; it is checked again afterwards"}
 	}
 	return Finding{Code: reason.NothingCheaper, Text: "nothing was found that is cheaper"}
 }
@@ -194,7 +194,7 @@ func (x *explainer) poolText(out *PoolExplanation, unplaced int) string {
 		texts = append(texts, fmt.Sprintf("%s, for example %s, %s no node from it: %s.", upper(count(unplaced, "pending pod", "pending pods")), why.Pod, plural(unplaced, "gets", "get"), why.Why[0].Text))
 	}
 	for i := range out.Nodes {
-		if n := &out.Nodes[i]; n.stays() {
+		if n := &out.Nodes[i]; n.isKept() {
 			of := fmt.Sprintf("%d of its %d nodes stay", n.Nodes, t.Nodes)
 			if n.Nodes == 1 {
 				of = "Node " + n.Node + " stays"
@@ -206,8 +206,8 @@ func (x *explainer) poolText(out *PoolExplanation, unplaced int) string {
 	return strings.Join(texts, " ")
 }
 
-// stays reports whether the nodes are kept, as opposed to those that come and go.
-func (n *NodeFindings) stays() bool {
+// isKept reports whether the nodes are kept, as opposed to those that come and go.
+func (n *NodeFindings) isKept() bool {
 	switch n.Why.Code {
 	case wouldGo, reason.NodeStarting, reason.NodeCommanded, reason.NodeDeleting:
 		return false

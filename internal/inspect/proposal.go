@@ -84,7 +84,7 @@ const maxAlternatives = 5
 const maxPools = 20
 
 // alternatives are what would hold the pods of a node if it were launched now, cheapest first: existing nodes take none of
-// them. Each NodePool is asked for itself, since the solver chooses one.
+// them. Each NodePool is solved separately, because the solver chooses only one.
 func (x *explainer) alternatives(n *cluster.Node) []Alternative {
 	pods := x.movingPods(n)
 	if len(pods) == 0 {

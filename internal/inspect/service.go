@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Service answers questions about one cluster. Local does so for a Cluster in memory; the client of a controller
+// Service responds to queries about one cluster. Local does so for a Cluster in memory; the client of a controller
 // (internal/inspect/api) requests the same of the leader.
 type Service interface {
 	Fleet(ctx context.Context) (Fleet, error)
@@ -58,7 +58,7 @@ const (
 	KindNodePool  Kind = "nodepool"
 )
 
-// Subject is the object that a question is about.
+// Subject is the object of a request.
 type Subject struct {
 	Kind      Kind   `json:"kind"`
 	Namespace string `json:"namespace,omitempty"` // of a pod
@@ -108,7 +108,7 @@ type Section struct {
 	Omitted string     `json:"omitted,omitempty"` // rows that the table leaves out, such as "12 more nodes"; the response has them
 }
 
-// Local answers for a Cluster in memory, without a WhatIf.
+// Local is the Service of a Cluster in memory, without a WhatIf.
 type Local struct {
 	Cluster *Cluster
 	Past    Historian // nil: nothing is known of what was before
@@ -165,7 +165,7 @@ func (l Local) Subjects(_ context.Context, kind Kind, namespace string) ([]strin
 // Plan implements Service.
 func (l Local) Plan(ctx context.Context, change WhatIf) (Changes, error) {
 	if !change.IsZero() {
-		return Changes{}, errors.New("a cluster in memory cannot be changed: take a snapshot, and ask what if about that")
+		return Changes{}, errors.New("a cluster in memory cannot be changed; take a snapshot and change that instead")
 	}
 	out := PlanOf(l.Cluster, func() bool { return ctx.Err() != nil })
 	if errors.Is(ctx.Err(), context.Canceled) { // after a deadline, what was found until then is better than nothing

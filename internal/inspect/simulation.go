@@ -55,7 +55,7 @@ func simulate(c *Cluster, passes int, stop func() bool, out *Changes) *simulatio
 			break
 		}
 		found := s.decide(pass == 0)
-		s.settle()
+		s.completePlans()
 		if pass == 0 {
 			s.relax()
 		}
@@ -64,14 +64,14 @@ func simulate(c *Cluster, passes int, stop func() bool, out *Changes) *simulatio
 		}
 		if len(s.displaced) > 0 || s.waiting {
 			s.provision()
-			s.settle()
+			s.completePlans()
 		}
 		if s.replaced == maxReplaced {
 			s.ignoreDrift()
 		}
 		s.out.Partial = pass == passes-1
 	}
-	s.settle()
+	s.completePlans()
 	return s
 }
 
@@ -96,13 +96,13 @@ func (s *simulation) provision() {
 	round := new(provision.State).Begin(request)
 	var plan solve.Plan
 	for done := false; !done; {
-		answer := check.Sound(round.Problem(), func(q solve.Problem) (solve.Problem, solve.Plan) {
+		verified := check.Sound(round.Problem(), func(q solve.Problem) (solve.Problem, solve.Plan) {
 			return solve.PlanAwaitingReplacement(q, s.c.Awaiting, s.stop)
 		}, check.Plan)
-		for _, found := range answer.Rejected {
+		for _, found := range verified.Rejected {
 			s.rejected = append(s.rejected, found[0].String())
 		}
-		plan, done = round.Take(answer, s.view.Now)
+		plan, done = round.Take(verified, s.view.Now)
 	}
 	virtual, planned := round.Virtual()
 	s.waiting = !planned
@@ -140,15 +140,15 @@ func (s *simulation) launch(nodes []solve.NewNode, command string) (added []clus
 func (s *simulation) decide(now bool) bool {
 	d := disrupt.Next(s.view, s.stop)
 	s.last, s.out.Partial = d, s.out.Partial || d.Partial
-	d.Commands = s.sound(d.Commands)
+	d.Commands = s.verifiedCommands(d.Commands)
 	if len(d.Commands) > 0 {
 		s.apply(d.Commands, now)
 	}
 	return len(d.Commands) > 0
 }
 
-// sound returns the commands that obey every rule, judged by code that shares nothing with what found them.
-func (s *simulation) sound(commands []disrupt.Command) []disrupt.Command {
+// verifiedCommands returns the commands that obey every rule, verified by code that shares nothing with the search.
+func (s *simulation) verifiedCommands(commands []disrupt.Command) []disrupt.Command {
 	if len(commands) == 0 {
 		return nil
 	}
@@ -195,9 +195,9 @@ func (s *simulation) sound(commands []disrupt.Command) []disrupt.Command {
 	return out
 }
 
-// settle has everything come true that was planned: nodes are initialized, pods run where they are expected, and nodes
-// that were terminating are gone once their pods have left.
-func (s *simulation) settle() {
+// completePlans advances the simulation to the state after everything that is planned: planned nodes are initialized, pods
+// run on their planned nodes, and terminating nodes are removed once their pods have left.
+func (s *simulation) completePlans() {
 	at := map[cluster.PodKey]string{}
 	var placed, virtual []cluster.Pod
 	var kept []cluster.Bind
@@ -240,7 +240,7 @@ func (s *simulation) settle() {
 	}
 	s.view.PodsToPlace, s.view.PlannedBinds = slices.Concat(s.displaced, virtual), kept
 	s.movePods(placed, at)
-	s.drop(gone)
+	s.dropNodes(gone)
 }
 
 // recordUnplaced records the pods that no node can be planned for.

@@ -36,7 +36,7 @@ func TestTrust_B04_BlockedIsWhatHoldsNow(t *testing.T) {
 	}{
 		"a pass that did not get there says nothing": {before, refused(0), []string{"NothingCheaper n1", "BenefitTooSmall n1,n2", "NothingCheaper n3"}},
 		"a node that is gone":                        {before, gone, []string{"NothingCheaper n3"}},
-		"a node that goes":                           {before, going, []string{"NothingCheaper n3"}},
+		"a terminating node":                         {before, going, []string{"NothingCheaper n3"}},
 		"something else keeps it now":                {before, refused(0, why(reason.BenefitTooSmall, "n1")), []string{"BenefitTooSmall n1,n2", "NothingCheaper n3", "BenefitTooSmall n1"}},
 		"it is protected now":                        {before, protected, []string{"NothingCheaper n3", "DoNotDisrupt n1"}},
 		"it is not protected any more":               {protected, refused(0), nil},

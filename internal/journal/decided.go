@@ -87,7 +87,7 @@ type outcome struct {
 	Text string `json:"text"`
 }
 
-// Outcome takes in how a command ended, or how far it got.
+// Outcome records how a command ended, or its progress.
 func (j *Journal) Outcome(id, text string, at time.Time) {
 	if j == nil {
 		return

@@ -61,21 +61,21 @@ func isWithin(at, since, until time.Time) bool {
 // Event is the entry as users read it.
 func (e *Entry) Event() inspect.Event {
 	out := inspect.Event{At: e.At, Kind: string(e.Kind), Source: inspect.SourceLedger, ID: e.id, Detail: e.Value}
-	var s story
+	var s summary
 	switch e.Kind {
 	case Command:
-		s = read[shownCommand](e.Value).story()
+		s = read[shownCommand](e.Value).summarize()
 	case Outcome:
 		o := read[outcome](e.Value)
-		s = story{text: "command " + o.ID + ": " + o.Text}
+		s = summary{text: "command " + o.ID + ": " + o.Text}
 	case Removal:
-		s = read[removal](e.Value).story()
+		s = read[removal](e.Value).summarize()
 	case Plan:
-		s = read[shownPlan](e.Value).story()
+		s = read[shownPlan](e.Value).summarize()
 	case Draining:
-		s = read[Drain](e.Value).story()
+		s = read[Drain](e.Value).summarize()
 	case Decision:
-		s = read[decision](e.Value).story()
+		s = read[decision](e.Value).summarize()
 	case Blocked: // the state of things, of which there is no entry
 	}
 	if s.text == "" {

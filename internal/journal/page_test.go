@@ -34,7 +34,7 @@ func TestTrust_B04_ThePageNamesTheFields(t *testing.T) {
 		}
 	}
 	for name, value := range map[string]any{
-		"Page": Page{}, "Entry": Entry{}, "Refusal": Refusal{}, "Reason": reason.Reason{}, "Draining": Drain{}, "Wait": drain.Wait{}, "Command": command{}, "Node that goes": disrupt.Candidate{},
+		"Page": Page{}, "Entry": Entry{}, "Refusal": Refusal{}, "Reason": reason.Reason{}, "Draining": Drain{}, "Wait": drain.Wait{}, "Command": command{}, "Node to remove": disrupt.Candidate{},
 		"New node": solve.NewNode{}, "Offer": solve.Offer{}, "Place": solve.Bind{}, "Pod": cluster.PodKey{}, "Repair": disrupt.Diagnosis{}, "Outcome": outcome{}, "Removal": removal{},
 		"Decision": decision{}, "Score": disrupt.Score{}, "Plan": plan{}, "NewNode": newNode{}, "Unplaced": unplacedPod{},
 	} {

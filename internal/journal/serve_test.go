@@ -162,10 +162,10 @@ func TestGuardIsFair(t *testing.T) {
 func TestSelfReview(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		answer int
-		body   string
-		want   journal.Verdict
-		fails  bool
+		response int
+		body     string
+		want     journal.Verdict
+		fails    bool
 	}{
 		"allowed":         {http.StatusCreated, `{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":true}}`, journal.Allowed, false},
 		"denied":          {http.StatusCreated, `{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":false}}`, journal.Forbidden, false},
@@ -188,7 +188,7 @@ func TestSelfReview(t *testing.T) {
 					t.Errorf("%s %s as %q for %+v", req.Method, req.URL, req.Header.Get("Authorization"), requested)
 				}
 				w.Header().Set("Content-Type", "application/json")
-				w.WriteHeader(tc.answer)
+				w.WriteHeader(tc.response)
 				_, _ = w.Write([]byte(tc.body))
 			}))
 			defer server.Close()

@@ -208,7 +208,7 @@ func TestLaunchFails(t *testing.T) {
 			if !slices.Equal(messages(step), []string{"failed launching nodeclaim"}) {
 				t.Errorf("log %v", messages(step))
 			}
-			if told := len(step.Events) == 1 && step.Events[0].Reason == tc.wantEvent; told != (tc.wantEvent != "") || (len(step.PodEvents) > 0) != tc.wantPods {
+			if emitted := len(step.Events) == 1 && step.Events[0].Reason == tc.wantEvent; emitted != (tc.wantEvent != "") || (len(step.PodEvents) > 0) != tc.wantPods {
 				t.Errorf("events %v, on pods %v (V15-61)", step.Events, step.PodEvents)
 			}
 			if tc.wantRemoved != "" {
@@ -237,7 +237,7 @@ func TestKnownFailureIsNotReportedAgain(t *testing.T) {
 		t.Errorf("step %+v, want neither a launch nor news", step)
 	}
 	if step.After != time.Minute {
-		t.Errorf("FM A09: looks again after %s, want when the launch timeout is due", step.After)
+		t.Errorf("FM A09: requeues after %s, want when the launch timeout is due", step.After)
 	}
 }
 
@@ -300,7 +300,7 @@ func TestTimeouts(t *testing.T) {
 			t.Parallel()
 			step := lifecycle.Next(lifecycle.Facts{Claim: tc.claim, Nodes: tc.nodes, Launch: tc.launch, Tried: tc.tried, Launching: tc.launching, Now: tc.now})
 			if step.After != tc.wantAfter || step.Launch != tc.wantLaunch {
-				t.Errorf("looks again after %s (launch %t), want %s", step.After, step.Launch, tc.wantAfter)
+				t.Errorf("requeues after %s (launch %t), want %s", step.After, step.Launch, tc.wantAfter)
 			}
 			if (step.Remove != nil) != (tc.wantRemoved != "") {
 				t.Fatalf("removal %+v, want %q", step.Remove, tc.wantRemoved)

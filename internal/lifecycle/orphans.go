@@ -15,7 +15,7 @@ const (
 	clockSkew    = 5 * time.Second  // how far the clocks of the cloud and the API server may be apart
 )
 
-// OrphanFacts is what is known about the instances of a cluster.
+// OrphanFacts describes the instances of a cluster.
 type OrphanFacts struct {
 	Instances []cloud.Instance
 	Claims    []karpv1.NodeClaim
@@ -48,7 +48,7 @@ func Orphans(f OrphanFacts) []cloud.Instance {
 		}
 		// any order: one is enough
 		for _, claim := range waiting {
-			if claim.CreationTimestamp.Time.Before(f.Started) && claim.DeletionTimestamp.IsZero() && BoughtFor(claim, i) {
+			if claim.CreationTimestamp.Time.Before(f.Started) && claim.DeletionTimestamp.IsZero() && LaunchedFor(claim, i) {
 				return true
 			}
 		}
@@ -64,8 +64,8 @@ func Orphans(f OrphanFacts) []cloud.Instance {
 	return out
 }
 
-// BoughtFor reports whether what is known of an instance allows that it was launched for a claim.
-func BoughtFor(claim *karpv1.NodeClaim, i cloud.Instance) bool {
+// LaunchedFor reports whether an instance can have been launched for a claim.
+func LaunchedFor(claim *karpv1.NodeClaim, i cloud.Instance) bool {
 	return !i.Terminating && !i.Stopped &&
 		i.Pool == claim.Labels[karpv1.LabelNodePool] &&
 		i.Class == claim.Spec.NodeClassRef.Name &&

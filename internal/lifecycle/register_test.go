@@ -141,7 +141,7 @@ func TestGates(t *testing.T) {
 		t.Errorf("LC-09: Registered is %s %q", have, c.Message)
 	}
 	if step.Registered || step.After != 5*time.Second {
-		t.Errorf("LC-09: registered %t, looks again after %s, want the shortest wait", step.Registered, step.After)
+		t.Errorf("LC-09: registered %t, requeues after %s, want the shortest wait", step.Registered, step.After)
 	}
 	if !slices.Contains(taints(step.Node), "karpenter.sh/unregistered:NoExecute") || step.Node.Labels["team"] != "shop" {
 		t.Errorf("LC-09: node %v with %v, want it synced and the taint kept", step.Node.Labels, taints(step.Node))
@@ -183,7 +183,7 @@ func TestInitialization(t *testing.T) {
 			want: "Unknown/KnownEphemeralTaintsExist",
 		},
 		"LC-11, FM B08 an undeclared taint": {
-			node: func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "somebody", Effect: "NoSchedule"}} },
+			node: func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "other", Effect: "NoSchedule"}} },
 			want: "True/Initialized",
 		},
 		"LC-11, FM B10 no device plugin": {
@@ -303,7 +303,7 @@ func TestRegisteredAndInitializedAtOnce(t *testing.T) {
 	c.Spec.StartupTaints = nil
 	step := lifecycle.Next(lifecycle.Facts{Claim: c, Nodes: []*corev1.Node{joined("n")}, Now: after(time.Minute)})
 	if state(step.Claim, karpv1.ConditionReady) != "True/Ready" || step.After != 0 {
-		t.Errorf("Ready is %s, looks again after %s", state(step.Claim, karpv1.ConditionReady), step.After)
+		t.Errorf("Ready is %s, requeues after %s", state(step.Claim, karpv1.ConditionReady), step.After)
 	}
 	if l := step.Node.Labels; l[karpv1.LabelRegistered] != "true" || l[karpv1.LabelInitialized] != "true" {
 		t.Errorf("labels %v", l)

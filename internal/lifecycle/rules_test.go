@@ -218,7 +218,7 @@ func TestHydration(t *testing.T) {
 	}
 	n.DeletionTimestamp = new(metav1.NewTime(created))
 	if got := taints(lifecycle.HydrateNode(n, c)); len(got) != 2 {
-		t.Errorf("LC-62: a node that goes has taints %v, want both kept", got)
+		t.Errorf("LC-62: a terminating node has taints %v, want both kept", got)
 	}
 	if got := lifecycle.HydrateNode(joined("n"), c); got != nil {
 		t.Errorf("LC-44: a node that is not registered is hydrated: %v", got.Labels)

@@ -73,7 +73,7 @@ type basis struct {
 	alpha   []float64 // scratch: the entering column in terms of the basis
 	nonzero []int32   // scratch: where a row of the inverse is not zero
 	enters  column    // scratch
-	spare   []column  // scratch of refresh
+	scratch []column  // scratch of refresh
 	taken   []bool    // scratch of refresh
 
 	best  []float64 // feasible dual of the largest bound so far
@@ -91,7 +91,7 @@ func newBasis(goal []float64, width int) *basis {
 	}
 	b := &basis{
 		m: m, goal: goal, right: cut(m), x: cut(m), w: cut(m), alpha: cut(m), best: cut(m), inverse: cut(m * m),
-		nonzero: make([]int32, 0, m), basic: make([]column, m), spare: make([]column, m), taken: make([]bool, m),
+		nonzero: make([]int32, 0, m), basic: make([]column, m), scratch: make([]column, m), taken: make([]bool, m),
 	}
 	rows, values := make([]int32, (m+1)*width), make([]float64, (m+1)*width)
 	room := func(i int) column {
@@ -280,12 +280,12 @@ func (b *basis) pivot(row int) {
 // at the free row where it is largest. A column that finds no row depends on the others and gives way
 // to the single column of a row that stays free.
 func (b *basis) refresh() {
-	copy(b.spare, b.basic)
+	copy(b.scratch, b.basic)
 	b.identity()
 	clear(b.taken)
 	for _, short := range []bool{true, false} { // short columns first: they fill in nothing
-		for i := range b.spare {
-			if c := &b.spare[i]; c.rows != nil && short == (len(c.rows) == 1) && b.place(c) {
+		for i := range b.scratch {
+			if c := &b.scratch[i]; c.rows != nil && short == (len(c.rows) == 1) && b.place(c) {
 				c.rows = nil
 			}
 		}
@@ -295,10 +295,10 @@ func (b *basis) refresh() {
 		if taken {
 			continue
 		}
-		for b.spare[next].rows == nil {
+		for b.scratch[next].rows == nil {
 			next++
 		}
-		b.basic[row] = b.spare[next]
+		b.basic[row] = b.scratch[next]
 		b.basic[row].reset(single)
 		b.basic[row].add(row, 1)
 		next++

@@ -107,10 +107,10 @@ func affordable(bins []kind, best kind, n int) []kind {
 		order = append(order, bins[0])
 	}
 	slices.SortFunc(order, func(a, b kind) int { return cmp.Compare(a.pods, b.pods) })
-	spare := allowance(order, best, n)
+	allowed := allowance(order, best, n)
 	kept := bins[:0]
 	for _, b := range bins {
-		if b.waste(best) <= spare {
+		if b.waste(best) <= allowed {
 			kept = append(kept, b)
 		}
 	}

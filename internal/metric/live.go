@@ -16,7 +16,7 @@ type Live struct {
 	labels []string
 }
 
-// addLive notes a gauge; who has the objects collects it.
+// addLive defines a gauge; the owner of the objects collects it.
 func (b *builder) addLive(name, help string, labels ...string) *Live {
 	b.recordDefinition("gauge", name, help, labels)
 	return &Live{desc: prometheus.NewDesc(name, help, nil, nil), labels: labels}

@@ -26,7 +26,7 @@ type Labels struct {
 	Classes []string // kinds of its node classes, as metrics spell them
 }
 
-// New makes the metrics and registers them, with the labels of the clouds that there are.
+// New makes the metrics and registers them, with the labels of all clouds.
 func New(reg prometheus.Registerer, clouds ...Labels) *Set {
 	s, b := &Set{}, &builder{reg: reg, nodeKeys: coreKeys()}
 	for _, c := range clouds {

@@ -22,16 +22,16 @@ type Pool struct {
 // types: a requirement is compared with each type once, whatever number of overlays has it, and with each place
 // instead of each offering.
 type matcher struct {
-	pool   Pool
-	labels reqs.Set // of the pool
-	types  []catalog.InstanceType
-	first  []int32 // by type: the number of its first offering; one more for the end
-	placed []int32 // by offering: its place
-	places []reqs.Set
-	atSale map[string]bool   // labels that offerings decide
-	met    map[string]bitset // by need: the types that meet it
-	byKey  map[string]*valueIndex
-	all    bitset
+	pool        Pool
+	labels      reqs.Set // of the pool
+	types       []catalog.InstanceType
+	first       []int32 // by type: the number of its first offering; one more for the end
+	placed      []int32 // by offering: its place
+	places      []reqs.Set
+	ofOfferings map[string]bool   // labels that offerings decide
+	met         map[string]bitset // by need: the types that meet it
+	byKey       map[string]*valueIndex
+	all         bitset
 }
 
 // valueIndex has the types by their value of one label.
@@ -143,7 +143,7 @@ type placeKey struct {
 func newMatcher(pool Pool, words reqs.Vocabulary) *matcher {
 	m := &matcher{
 		pool: pool, types: pool.Types, labels: PoolLabels(pool.Name, pool.Labels, words), first: make([]int32, 0, len(pool.Types)+1),
-		atSale: map[string]bool{corev1.LabelTopologyZone: true, karpv1.LabelCapacityType: true}, met: map[string]bitset{}, byKey: map[string]*valueIndex{}, all: newBitset(len(pool.Types)),
+		ofOfferings: map[string]bool{corev1.LabelTopologyZone: true, karpv1.LabelCapacityType: true}, met: map[string]bitset{}, byKey: map[string]*valueIndex{}, all: newBitset(len(pool.Types)),
 	}
 	known := map[placeKey]int32{}
 	for i := range m.types {
@@ -170,7 +170,7 @@ func (m *matcher) addPlace(o *catalog.Offering, words reqs.Vocabulary) {
 	set[corev1.LabelTopologyZone] = reqs.Req{Values: []string{o.Zone}}
 	set[karpv1.LabelCapacityType] = reqs.Req{Values: []string{o.CapacityType}}
 	for key := range set { // any order: it is a set
-		m.atSale[key] = true
+		m.ofOfferings[key] = true
 	}
 	m.places = append(m.places, set)
 }
@@ -214,9 +214,9 @@ func (m *matcher) typesThatMeet(n *need) bitset {
 
 // match is what an overlay matches of one pool.
 type match struct {
-	types  bitset // that have an offering that is matched
-	bySale []need // needs that the offerings decide
-	m      *matcher
+	types      bitset // that have an offering that is matched
+	byOffering []need // needs that the offerings decide
+	m          *matcher
 }
 
 // match returns what an overlay matches. Its requirements have to be compatible with the labels of the pool and the
@@ -225,7 +225,7 @@ func (m *matcher) match(o *Overlay) match {
 	found := match{m: m, types: append(bitset(nil), m.all...)}
 	for i := range o.needs {
 		n := &o.needs[i]
-		if !m.atSale[n.key] {
+		if !m.ofOfferings[n.key] {
 			found.types.and(m.typesThatMeet(n))
 			continue
 		}
@@ -233,7 +233,7 @@ func (m *matcher) match(o *Overlay) match {
 			found.types = newBitset(len(m.types))
 			return found
 		}
-		found.bySale = append(found.bySale, *n)
+		found.byOffering = append(found.byOffering, *n)
 	}
 	verdicts := found.places()
 	found.types.each(func(t int) bool {
@@ -263,12 +263,12 @@ func (f *match) places() []uint8 {
 	out := make([]uint8, len(f.m.places))
 	for i, labels := range f.m.places {
 		out[i] = matched
-		for j := range f.bySale {
-			have, defined := labels[f.bySale[j].key]
+		for j := range f.byOffering {
+			have, defined := labels[f.byOffering[j].key]
 			switch {
 			case !defined && out[i] == matched:
 				out[i] = byType
-			case defined && !have.Overlaps(f.bySale[j].want):
+			case defined && !have.Overlaps(f.byOffering[j].want):
 				out[i] = refused
 			}
 			if out[i] == refused {
@@ -284,8 +284,8 @@ func (f *match) holds(verdicts []uint8, t int, at int32) bool {
 	if verdicts[at] != byType {
 		return verdicts[at] == matched
 	}
-	for j := range f.bySale {
-		if _, defined := f.m.places[at][f.bySale[j].key]; !defined && !f.m.typesThatMeet(&f.bySale[j]).has(t) {
+	for j := range f.byOffering {
+		if _, defined := f.m.places[at][f.byOffering[j].key]; !defined && !f.m.typesThatMeet(&f.byOffering[j]).has(t) {
 			return false
 		}
 	}

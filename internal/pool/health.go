@@ -12,7 +12,7 @@ import (
 // RegistrationFailed is the reason for a node that was launched and did not join.
 const RegistrationFailed = "RegistrationFailed"
 
-// Launches is what is known about how the launches of a pool ended.
+// Launches are the outcomes of the launches of a pool.
 type Launches struct {
 	Ring    Ring
 	Known   bool     // false: the controller started since, and the condition says what was

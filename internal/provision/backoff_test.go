@@ -133,10 +133,10 @@ func TestTrust_A05_BackOffOfOfferings(t *testing.T) {
 			r.RecordLaunched("general", *tc.worked)
 		}
 		if got := open(r, at.Add(time.Second)); got["p4d"] != tc.p4d || got["m5"] != tc.m5 {
-			t.Errorf("%s: %v can be had, want p4d %d and m5 %d", name, got, tc.p4d, tc.m5)
+			t.Errorf("%s: %v is available, want p4d %d and m5 %d", name, got, tc.p4d, tc.m5)
 		}
 		if got := open(r, at.Add(61*time.Second)); got["p4d"] != tc.p4dLater || got["m5"] != 4 {
-			t.Errorf("%s: a minute later %v can be had", name, got)
+			t.Errorf("%s: a minute later %v is available", name, got)
 		}
 	}
 	r := &LaunchBackoff{}

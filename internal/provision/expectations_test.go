@@ -25,7 +25,7 @@ func TestFM_I01_PodsThatGetEvents(t *testing.T) {
 			binds: func(plan int) map[string]string { return map[string]string{"a": []string{"up", "up-2"}[plan%2]} }, want: map[string]int{"a": 6},
 		},
 		"the node is not up yet": {binds: func(int) map[string]string { return map[string]string{"a": "coming"} }},
-		"it still runs on a node that goes": {
+		"it still runs on a terminating node": {
 			binds: func(int) map[string]string { return map[string]string{"a": "up"} }, running: func(int, string) bool { return true },
 		},
 		"it needed another place in between": {

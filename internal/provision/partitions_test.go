@@ -21,10 +21,10 @@ func TestFM_I13_EveryPodHasItsTurn(t *testing.T) {
 	const pods, most, plans = 400, 30, 200
 	s := &podPartitions{}
 	all := somePods(pods)
-	promised := map[cluster.PodKey]string{all[7].Key: "general-x"}
+	planned := map[cluster.PodKey]string{all[7].Key: "general-x"}
 	tried := map[cluster.PodKey]bool{}
 	for range plans {
-		now, later := s.split(all, promised)
+		now, later := s.split(all, planned)
 		if len(now)+len(later) != pods {
 			t.Fatalf("%d pods now and %d later, of %d", len(now), len(later), pods)
 		}

@@ -35,7 +35,7 @@ type Request struct {
 // nodes were too small for them, or other pods took the capacity. Which pods are affected shows only in a plan, so a
 // Round may have several problems to solve, one after another.
 //
-// Virtual pods are the last problem, on the cluster in which the plan for the real ones has come true. So they take
+// Virtual pods are the last problem, on the cluster as it is after the plan for the real ones. So they take
 // nothing that a real pod could use, and change nothing of its plan (CB-12). If that plan launches nodes, virtual pods wait
 // for the next round: then the nodes count as they were ordered.
 type Round struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// beginVirtual makes the virtual pods the next problem, on the cluster in which a plan for real pods has come true.
+// beginVirtual makes the virtual pods the next problem, on the cluster as it is after a plan for real pods.
 func (r *Round) beginVirtual(plan solve.Plan) {
 	at := make(map[cluster.PodKey]string, len(plan.Bind))
 	for _, b := range plan.Bind {

@@ -19,7 +19,7 @@ func driftCodes(yield func(Doc) bool) bool {
 	const replaced = "Nothing has to be done: the node is replaced within the disruption budgets of its NodePool."
 	return yield(Doc{NodePoolDrifted, "{have} changed since the node was launched", "A field of the NodePool changed that a running node cannot take over.", replaced}) &&
 		yield(Doc{RequirementsDrifted, "spec.template.spec.requirements require {want}, the node has {have}", "The labels of the node do not meet the requirements of the NodePool any more.", replaced}) &&
-		yield(Doc{InstanceTypeNotFound, "is not offered {have} any more", "What the node was launched as has left the catalogue of the cloud.", replaced}) &&
+		yield(Doc{InstanceTypeNotFound, "is not offered {have} any more", "The cloud no longer offers the instance type, zone or capacity type of the node.", replaced}) &&
 		yield(Doc{NodeClassDrift, "{have} changed since the node was launched", "A field of the EC2NodeClass changed that a running node cannot take over, or the certificates by which nodes trust the API server.", replaced}) &&
 		yield(Doc{AMIDrift, "the node runs image {have}; a new one gets {want}", "The AMI terms of the EC2NodeClass resolve to another image for the instance type of the node, or to none that suits it.", replaced + " If no image suits its architecture, add one to amiSelectorTerms."}) &&
 		yield(Doc{SecurityGroupDrift, "the node has security groups {have}; a new one gets {want}", "The security group terms of the EC2NodeClass resolve to other groups than those of the node.", replaced}) &&

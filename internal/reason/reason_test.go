@@ -20,7 +20,7 @@ func TestText(t *testing.T) {
 		},
 		"what a node is worth is not called the price of another": {
 			reason: reason.Reason{Code: reason.NothingCheaper, Subject: "node/a", Have: "$0.17", Want: "$0.09"},
-			want:   "node/a: costs $0.17; what runs on it is worth $0.09 at the best prices, and no move was found that gains enough",
+			want:   "node/a: costs $0.17; its pods are worth $0.09 at the best prices, and no move was found that saves enough",
 		},
 		"an unknown code still shows its fields": {
 			reason: reason.Reason{Code: "Novel", Subject: "node/a", Have: "1", Want: "2"},

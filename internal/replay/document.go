@@ -12,7 +12,7 @@ const shown = 30
 
 // Document lays a Report out for reading.
 func (r *Report) Document() inspect.Document {
-	d := inspect.Document{Answer: r.answer()}
+	d := inspect.Document{Answer: r.summary()}
 	table := inspect.Section{Title: "Records", Columns: []string{"record", "cluster", "taken", "decided by", "result", "an hour", "removed", "launched", "evictions", "unplaced"}, Wide: 2}
 	for i := range r.Results {
 		table.Rows = append(table.Rows, r.Results[i].row())
@@ -38,7 +38,7 @@ func (r *Report) Document() inspect.Document {
 	return d
 }
 
-func (r *Report) answer() string {
+func (r *Report) summary() string {
 	records := "records are"
 	if len(r.Results) == 1 {
 		records = "record is"

@@ -50,7 +50,7 @@ type Result struct {
 	Problem  string               `json:"problem,omitempty"` // why it could not be decided again
 }
 
-// Figures are what a plan comes to.
+// Figures are the totals of a plan.
 type Figures struct {
 	Hourly    float64 `json:"hourly"` // USD, of all nodes once all is done
 	Bound     float64 `json:"bound,omitempty"`

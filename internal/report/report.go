@@ -62,7 +62,7 @@ func New(sink sink, now func() time.Time) *Recorder {
 }
 
 // Emit sends events about an object, unless they were sent a short time ago or there are too many. What
-// was left out because of their number is sent when it comes again.
+// was left out because of their number is sent when it is repeated.
 func (r *Recorder) Emit(obj client.Object, events ...event.Event) {
 	for _, e := range events {
 		doc, documented := r.docs[e.Reason]
@@ -150,7 +150,7 @@ func (r *Recorder) dropExpiredKeys(now time.Time) {
 	}
 }
 
-// action tells events of one reason apart: the API merges those that are equal in it and keeps only
+// action distinguishes events of one reason: the API merges those that are equal in it and keeps only
 // the first text, so the text is part of it.
 func action(e event.Event) string {
 	name := e.Key

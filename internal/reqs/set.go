@@ -7,7 +7,7 @@ import (
 )
 
 // Set is a conjunction of requirements by label key. A key that is absent is not constrained, and not
-// defined either: Compatible tells the two apart. The nil Set is empty and usable.
+// defined either: Compatible distinguishes the two. The nil Set is empty and usable.
 type Set map[string]Req
 
 // Add combines r with what the set says about key so far. It reports whether the two can hold

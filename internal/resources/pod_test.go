@@ -134,14 +134,14 @@ func TestPodRequestsOfNothing(t *testing.T) {
 
 func TestPodRequestsForUnknownNamesFitNowhere(t *testing.T) {
 	t.Parallel()
-	for name, asking := range map[string]corev1.Pod{
+	for name, requesting := range map[string]corev1.Pod{
 		"in a container": pod(app("a", "x.io/gpu", "1")),
 		"of the pod":     pod(app("a"), podLevel("hugepages-2Mi", "2Mi")),
 		"as overhead":    pod(app("a"), overhead("x.io/gpu", "1")),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			request := (Table{}).PodRequests(&asking)
+			request := (Table{}).PodRequests(&requesting)
 			available := vec(1<<40, 1<<40, 1<<40, 110)
 			if lane, short := Short(&request, &available); !short || lane != Unknown {
 				t.Errorf("Short(%v) = %d, %v", request, lane, short)
@@ -151,16 +151,16 @@ func TestPodRequestsForUnknownNamesFitNowhere(t *testing.T) {
 }
 
 func BenchmarkPodRequests(b *testing.B) {
-	for name, asking := range map[string]corev1.Pod{
+	for name, requesting := range map[string]corev1.Pod{
 		"one container":   pod(app("a", "cpu", "250m", "memory", "512Mi")),
 		"resized":         pod(app("a", "cpu", "250m", "memory", "512Mi"), status("a", lists("cpu", "200m", "memory", "1Gi"), lists("cpu", "250m", "memory", "1Gi"))),
 		"sidecar and gpu": pod(app("a", "cpu", "4", "memory", "16Gi", "x.io/gpu", "1"), initial("i", "cpu", "1"), sidecar("s", "cpu", "100m", "memory", "64Mi")),
 	} {
 		b.Run(name, func(b *testing.B) {
-			table := NewTable(PodNames(&asking)...)
+			table := NewTable(PodNames(&requesting)...)
 			b.ReportAllocs()
 			for b.Loop() {
-				table.PodRequests(&asking)
+				table.PodRequests(&requesting)
 			}
 		})
 	}

@@ -4,7 +4,7 @@ import "slices"
 
 // Commands lists the words of the language.
 func Commands() []Command {
-	return slices.Concat(descriptionCommands(), questionCommands())
+	return slices.Concat(descriptionCommands(), queryCommands())
 }
 
 // descriptionCommands returns the commands that say what a cluster is.
@@ -64,26 +64,26 @@ func descriptionCommands() []Command {
 			Example: "node name=n1 cpu=4\nbound name=web cpu=1 node=n1\nwithout n1",
 		},
 		{
-			Name: "reset", Do: readReset, Usage: "reset [keep=types,pools]: forget everything else", Example: "reset keep=types",
+			Name: "reset", Do: readReset, Usage: "reset [keep=types,pools]: drop everything else", Example: "reset keep=types",
 		},
 	}
 }
 
-// questionCommands returns the commands that print.
-func questionCommands() []Command {
+// queryCommands returns the commands that print.
+func queryCommands() []Command {
 	return []Command{
 		{
-			Name: "solve", Do: askSolve,
+			Name: "solve", Do: runSolve,
 			Usage: "solve [count] [show=zone,captype,types,cost,pods,requests,offer,relaxed,KEY…] [why=all|codes]: place the pending pods and those of deleting nodes. " +
 				"count groups pods by the line they come from and nodes that look alike; show picks the columns of new nodes, or none; why=codes leaves subject and values out",
 			Example: "type name=m cpu=4 price=0.17\npool name=default\npod name=web count=2 cpu=1\nsolve count show=types,pods",
 		},
 		{
-			Name: "explain", Do: askExplain, Usage: "explain [pod=web]: the sentences that say why pods are unschedulable",
+			Name: "explain", Do: runExplain, Usage: "explain [pod=web]: the sentences that say why pods are unschedulable",
 			Example: "pod name=web cpu=1\nexplain pod=web",
 		},
 		{
-			Name: "consolidate", Do: askConsolidate,
+			Name: "consolidate", Do: runConsolidate,
 			Usage:   "consolidate [candidates=n1,n2] [count] [show=…] [why=…]: which nodes could go; all managed nodes are candidates unless named",
 			Example: "type name=m cpu=4 price=0.17\npool name=default\nnode name=n1 pool=default type=m\nconsolidate",
 		},

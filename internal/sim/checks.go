@@ -353,8 +353,8 @@ func (c *checks) releases(what, id string) {
 	}
 }
 
-// hears records that a notice is about to be handled.
-func (c *checks) hears(n interruption.Notice) {
+// checkNotice records that a notice is about to be handled.
+func (c *checks) checkNotice(n interruption.Notice) {
 	if n.Kind == interruption.RebalanceRecommended {
 		return
 	}

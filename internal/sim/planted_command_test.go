@@ -58,11 +58,11 @@ func (b deletesEarly) Observe(token string, seen map[string]disrupt.ClaimStatus,
 }
 
 // drops loses its commands in each pass, and recovers what it can from the objects.
-type forgets struct {
+type dropsCommands struct {
 	sim.Shipped
 }
 
-func (b *forgets) Resume(nodes []cluster.ManagedNode, l command.Leftovers) []command.Effect {
+func (b *dropsCommands) Resume(nodes []cluster.ManagedNode, l command.Leftovers) []command.Effect {
 	b.Shipped = sim.Shipped{Queue: command.NewQueue(1)}
 	return b.Shipped.Resume(nodes, l)
 }
@@ -208,7 +208,7 @@ var commandBugs = map[string]struct {
 	"there is no second look":               {func(s sim.Shipped) sim.Protocol { return looksOnce{s} }, 2, "G6"},
 	"budgets are not checked again":         {func(s sim.Shipped) sim.Protocol { return spends{s} }, 170, "G5"},
 	"nodes are deleted before replacements": {func(s sim.Shipped) sim.Protocol { return deletesEarly{s} }, 4, "queue"},
-	"each pass drops the commands":          {func(s sim.Shipped) sim.Protocol { return &forgets{s} }, 4, "G7"},
+	"each pass drops the commands":          {func(s sim.Shipped) sim.Protocol { return &dropsCommands{s} }, 4, "G7"},
 	"a back-off never ends":                 {func(s sim.Shipped) sim.Protocol { return &backsOffForever{Shipped: s} }, 74, "repair"},
 	"nothing is cleaned up after a crash":   {func(s sim.Shipped) sim.Protocol { return leavesTraces{s} }, 19, "static"},
 	"a back-off never begins":               {func(s sim.Shipped) sim.Protocol { return ignoresBackoffs{s} }, 6, "back-off"},

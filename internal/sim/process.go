@@ -216,7 +216,7 @@ func (p *process) write(do func()) {
 	do()
 }
 
-// list takes in all objects of a kind.
+// list stores all objects of a kind.
 func (p *process) list(k kind) {
 	p.listed[k] = true
 	for _, obj := range p.w.api.all(k) {

@@ -309,7 +309,7 @@ func (p *process) interruptions() {
 		notice := p.w.market.noticeOf(p.w.market.notices[0])
 		for _, name := range p.w.api.claimNames() {
 			if claim := p.w.api.claims[name]; claim != nil && claim.Status.ProviderID == notice.Instance {
-				p.w.checks.hears(notice)
+				p.w.checks.checkNotice(notice)
 				p.performInterruption(notice, claim, p.w.config.Steps.Interrupt(&p.interrupted, notice, claim, awsv1.LabelCapacityReservationID, p.w.now))
 			}
 		}

@@ -15,7 +15,7 @@ import (
 
 // Anonymize returns the File with other names, in the words of its cloud: names of objects and namespaces, labels of users,
 // ids of instances and volumes. The same name is replaced by the same everywhere, and replacements sort as the names do, so
-// that the plan is the same up to names. A replacement is a number in the order of all names: nothing leads back to a
+// that the plan is the same except for names. A replacement is a number in the order of all names: nothing leads back to a
 // name. Instance types, zones, resources, prices and labels that everybody knows stay.
 func (f *File) Anonymize(words reqs.Vocabulary) (*File, error) {
 	out, _, err := f.anonymize(words)

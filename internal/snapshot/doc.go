@@ -4,7 +4,7 @@
 //
 //	Read          a live cluster becomes a File; a MarketSource adds instance types and prices
 //	Encode        writes a File; Decode reads one and says where it is malformed
-//	With          applies a what-if to a copy; Anonymize replaces names, so that the plan stays the same up to names
+//	With          applies a what-if to a copy; Anonymize replaces names, so that the plan stays the same except for names
 //	Cluster       what decisions see of a File: internal/inspect and internal/solve take it from there
 //
 // A File has no credentials, no environment variables and no images: testdata/kept.txt lists the fields that are kept.

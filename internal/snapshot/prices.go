@@ -69,7 +69,7 @@ func (p *priceReader) fault(line int, format string, args ...any) {
 // columns of a price file, in order.
 func priceColumns() []string { return []string{"instanceType", "zone", "capacityType", "price"} }
 
-// add takes in one price.
+// add records one price.
 func (p *priceReader) add(line int, row map[string]string) {
 	parts := make([]string, 0, 3)
 	for _, column := range priceColumns()[:3] {

@@ -9,7 +9,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
 
-// Service answers questions about a File. It can change the cluster before it plans for it.
+// Service responds to queries about a File. It can change the cluster before it plans for it.
 type Service struct {
 	File  *File
 	Words reqs.Vocabulary

@@ -19,11 +19,11 @@ import (
 // keep removes from an object what no decision looks at. Beside the rules of internal/store, which save memory, these
 // leave out what is nobody's business: a file is sent to others.
 func keep(obj client.Object) {
-	safe, told := obj.GetAnnotations()[annotationSafeToEvict]
+	safe, set := obj.GetAnnotations()[annotationSafeToEvict]
 	if _, err := store.Strip(obj); err != nil {
 		return // it never fails
 	}
-	if told {
+	if set {
 		obj.SetAnnotations(withValues(obj.GetAnnotations(), map[string]string{annotationSafeToEvict: safe}))
 	}
 	obj.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})

@@ -34,7 +34,7 @@ const MaxTypes = model.MaxTypes
 
 // Input and output of Consolidate.
 type (
-	// Question asks which nodes can be removed.
+	// Question is the input of a search for nodes that can be removed.
 	Question = consolidate.Question
 	// Limits are the deadlines of a search.
 	Limits = consolidate.Limits

@@ -14,7 +14,7 @@ func TestTrust_B03_PoolWhoseClassSuitsNoType(t *testing.T) {
 	pool := func(types ...catalog.InstanceType) *cluster.Pool { return &cluster.Pool{Name: "p", Types: types} }
 	offer := []catalog.Offering{{Zone: "a", CapacityType: "spot", Out: true}}
 	why, empty := solve.NoTypes(pool(catalog.InstanceType{Name: "m5", Unsuited: "no image", Offerings: offer}), solve.Policy{})
-	if want := "nodepool/p: its node class can launch no instance type that would do (m5: no image)"; !empty || why.Text() != want {
+	if want := "nodepool/p: its node class can launch no suitable instance type (m5: no image)"; !empty || why.Text() != want {
 		t.Errorf("got %v %q, want %q", empty, why.Text(), want)
 	}
 	if why, empty = solve.NoTypes(pool(catalog.InstanceType{Name: "m5", Offerings: offer}), solve.Policy{}); empty {

@@ -85,7 +85,7 @@ func (p *place) commandedBy(token string) bool {
 		condition.Find(p.claim.Status.Conditions, karpv1.ConditionDisruptionReason) != nil
 }
 
-// replacesUnmarked reports whether a claim is a replacement of nodes that are not marked yet, be it that a command
+// replacesUnmarked reports whether a claim is a replacement of nodes that are not marked yet, for example because a command
 // is just being started or that a process that began a moment ago has not found it again. Of the two
 // only one counts, else a static pool would shrink by one. After a rollback both count, also before a watch shows that the
 // claim is no replacement any more: the pool has one too many until it shrinks.

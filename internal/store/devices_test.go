@@ -22,13 +22,13 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 )
 
-// askedInformers notes which kinds are watched.
-type askedInformers struct {
+// recordingInformers notes which kinds are watched.
+type recordingInformers struct {
 	*informertest.FakeInformers
 	kinds []string
 }
 
-func (a *askedInformers) GetInformer(ctx context.Context, obj client.Object, opts ...cache.InformerGetOption) (cache.Informer, error) {
+func (a *recordingInformers) GetInformer(ctx context.Context, obj client.Object, opts ...cache.InformerGetOption) (cache.Informer, error) {
 	a.kinds = append(a.kinds, fmt.Sprintf("%T", obj))
 	return a.FakeInformers.GetInformer(ctx, obj, opts...)
 }
@@ -46,7 +46,7 @@ func TestDR_01_NothingIsWatched(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	from := &askedInformers{FakeInformers: &informertest.FakeInformers{Scheme: scheme}}
+	from := &recordingInformers{FakeInformers: &informertest.FakeInformers{Scheme: scheme}}
 	if err := s.Watch(t.Context(), from); err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ type informers interface {
 // Watch feeds the Store from informers, which it starts. It returns once all are requested; Synced reports when they
 // have delivered.
 func (s *Store) Watch(ctx context.Context, from informers) error {
-	for _, t := range s.takers() {
+	for _, t := range s.kindConsumers() {
 		if isOwner(t.object) && len(s.opts.DefaultSpread) == 0 {
 			continue
 		}
@@ -42,15 +42,15 @@ func (s *Store) Watch(ctx context.Context, from informers) error {
 	return nil
 }
 
-// taker takes in the objects of a kind.
-type taker struct {
+// kindConsumer stores the objects of a kind.
+type kindConsumer struct {
 	object client.Object // an empty one of the kind
 	take   func(obj client.Object, gone bool)
 }
 
-// takers are those of the kinds that every cluster serves.
-func (s *Store) takers() []taker {
-	return []taker{
+// kindConsumers are those of the kinds that every cluster serves.
+func (s *Store) kindConsumers() []kindConsumer {
+	return []kindConsumer{
 		{&karpv1.NodePool{}, s.onPool},
 		{&karpv1.NodeClaim{}, s.onClaim},
 		{&corev1.Node{}, s.onNodeObject},
@@ -68,20 +68,20 @@ func (s *Store) takers() []taker {
 	}
 }
 
-// Load takes in objects that were listed, in place of watches: afterwards the cache is complete. Objects must not change
+// Load stores listed objects instead of watching them: afterwards the cache is complete. Objects must not change
 // afterwards. It fails at the first of a kind that no decision depends on.
 func (s *Store) Load(objects []client.Object) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	takers := map[reflect.Type]func(client.Object, bool){}
-	for _, t := range append(s.takers(),
-		taker{&corev1.LimitRange{}, s.onLimitRange}, taker{&corev1.Service{}, s.onOwner},
-		taker{&resourcev1.ResourceClaim{}, s.onDeviceObject}, taker{&resourcev1.ResourceSlice{}, s.onDeviceObject}, taker{&resourcev1.DeviceClass{}, s.onDeviceObject},
+	kindConsumers := map[reflect.Type]func(client.Object, bool){}
+	for _, t := range append(s.kindConsumers(),
+		kindConsumer{&corev1.LimitRange{}, s.onLimitRange}, kindConsumer{&corev1.Service{}, s.onOwner},
+		kindConsumer{&resourcev1.ResourceClaim{}, s.onDeviceObject}, kindConsumer{&resourcev1.ResourceSlice{}, s.onDeviceObject}, kindConsumer{&resourcev1.DeviceClass{}, s.onDeviceObject},
 	) {
-		takers[reflect.TypeOf(t.object)] = t.take
+		kindConsumers[reflect.TypeOf(t.object)] = t.take
 	}
 	for _, o := range objects {
-		take := takers[reflect.TypeOf(o)]
+		take := kindConsumers[reflect.TypeOf(o)]
 		if take == nil {
 			return fmt.Errorf("no decision depends on a %T", o)
 		}
@@ -104,7 +104,7 @@ func (s *Store) WatchServices(ctx context.Context, from informers) error {
 	return s.watchKind(ctx, from, &corev1.Service{}, s.onOwner)
 }
 
-// watchKind has objects of a kind taken in. Memory is incomplete until those that exist were.
+// watchKind watches a kind. The cache is incomplete until the existing objects are stored.
 func (s *Store) watchKind(ctx context.Context, from informers, obj client.Object, take func(client.Object, bool)) error {
 	informer, err := from.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
 	if err != nil {
@@ -186,7 +186,7 @@ func (s *Store) onClaim(obj client.Object, gone bool) {
 	s.setClaim(obj.GetName(), claim)
 }
 
-// onNodeObject takes in a Node. Heartbeats change nothing that decisions depend on (FM D13).
+// onNodeObject stores a Node. Heartbeats change nothing that decisions depend on (FM D13).
 func (s *Store) onNodeObject(obj client.Object, gone bool) {
 	node := obj.(*corev1.Node)
 	if gone {
@@ -215,7 +215,7 @@ func (s *Store) onPod(obj client.Object, gone bool) {
 	s.setPod(keyOf(obj), pod)
 }
 
-// onNamespace takes in labels. The map is replaced, since snapshots hold it.
+// onNamespace stores the labels. The map is replaced, since snapshots hold it.
 func (s *Store) onNamespace(obj client.Object, gone bool) {
 	name := obj.GetName()
 	if _, known := s.namespaces[name]; known && !gone && equality.Semantic.DeepEqual(s.namespaces[name], obj.GetLabels()) {
@@ -263,7 +263,7 @@ func (s *Store) onCSINode(obj client.Object, gone bool) {
 	s.invalidateNode(obj.GetName())
 }
 
-// onBudget takes in a PodDisruptionBudget. Only its spec matters here, and what it says of pods on
+// onBudget stores a PodDisruptionBudget. Only its spec matters here, and what it says of pods on
 // any node may have changed.
 func (s *Store) onBudget(obj client.Object, gone bool) {
 	budget, old := obj.(*policyv1.PodDisruptionBudget), s.budgets[keyOf(obj)]

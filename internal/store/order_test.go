@@ -21,10 +21,10 @@ import (
 
 // alwaysSay gets a text from stores with the same contents, so often that the order in which they range over
 // their maps would show in it.
-func alwaysSay(t *testing.T, want string, ask func() string) {
+func alwaysSay(t *testing.T, want string, query func() string) {
 	t.Helper()
 	for range 50 {
-		if got := ask(); got != want {
+		if got := query(); got != want {
 			t.Fatalf("a store with the same contents says\n%s\nwant\n%s", got, want)
 		}
 	}

@@ -23,7 +23,7 @@ func newOwners() owners {
 	return owners{services: map[string]map[string]map[string]string{}, selectors: map[types.UID]*metav1.LabelSelector{}}
 }
 
-// setService takes in a Service; nil removes it.
+// setService stores a Service; nil removes it.
 func (o owners) setService(key podKey, svc *corev1.Service) {
 	if svc == nil || len(svc.Spec.Selector) == 0 {
 		delete(o.services[key.Namespace], key.Name)
@@ -35,7 +35,7 @@ func (o owners) setService(key podKey, svc *corev1.Service) {
 	o.services[key.Namespace][key.Name] = svc.Spec.Selector
 }
 
-// setController takes in a controller of pods.
+// setController stores a controller of pods.
 func (o owners) setController(obj metav1.Object, gone bool) {
 	if gone {
 		delete(o.selectors, obj.GetUID())

@@ -15,7 +15,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
 
-// launchCountedFor is how long after its launch a claim is still looked up among the takers of its reservation: plans
+// launchCountedFor is how long after its launch a claim is still looked up among the kindConsumers of its reservation: plans
 // can be made with instance types that were requested before the launch.
 const launchCountedFor = 2 * time.Minute
 

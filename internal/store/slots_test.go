@@ -17,11 +17,11 @@ import (
 )
 
 // reservedTypes offers small machines of two reservations besides the ordinary ones.
-func reservedTypes(one, two int, takers ...string) map[string][]catalog.InstanceType {
+func reservedTypes(one, two int, kindConsumers ...string) map[string][]catalog.InstanceType {
 	types := testTypes()
 	for id, left := range map[string]int{"cr-1": one, "cr-2": two} {
 		types["general"][0].Offerings = append(types["general"][0].Offerings, catalog.Offering{
-			Zone: "a", CapacityType: karpv1.CapacityTypeReserved, Available: true, Reservation: id, Remaining: left, Takers: takers,
+			Zone: "a", CapacityType: karpv1.CapacityTypeReserved, Available: true, Reservation: id, Remaining: left, Takers: kindConsumers,
 			Labels: map[string]string{awsv1.LabelCapacityReservationID: id},
 		})
 	}

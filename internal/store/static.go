@@ -5,7 +5,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 )
 
-// Loads returns what is known of the nodes of a pool, by claim.
+// Loads returns the loads of the nodes of a pool, by claim.
 func (s *Store) Loads(name string) map[string]cluster.ClaimLoad {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -34,7 +34,7 @@ func (s *Store) Loads(name string) map[string]cluster.ClaimLoad {
 	return out
 }
 
-// Claims counts the claims of a pool, whatever becomes of them.
+// Claims counts the claims of a pool, including terminating ones.
 func (s *Store) Claims(name string) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

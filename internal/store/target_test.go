@@ -127,7 +127,7 @@ func TestTrust_A06_NodesOfSuchPodsStay(t *testing.T) {
 	}
 }
 
-// A nomination that does not come true is trusted for some time, and for as long as pods on the node end. Then
+// A nomination that the scheduler does not follow is trusted for some time, and for as long as pods on the node end. Then
 // the pod is planned for.
 func TestTrust_A06_NominationsLapse(t *testing.T) {
 	t.Parallel()

@@ -33,7 +33,7 @@ func activityOf(nodes []nodeRow, most map[string]int) []activityRow {
 	return slices.Concat(removed, launched)
 }
 
-// mostMoving remembers how many pods had to leave each node, as far as it was seen.
+// mostMoving is the largest observed number of pods that had to leave each node.
 func mostMoving(before map[string]int, nodes []nodeRow) map[string]int {
 	out := map[string]int{}
 	for i := range nodes {
@@ -87,11 +87,11 @@ func newActivity() *table[activityRow] {
 	}
 	columns := []column[activityRow]{
 		{key: "name", title: "NODE AND PODS", rank: 0, least: 24, text: (*activityRow).name, brief: (*activityRow).brief},
-		{key: "state", title: "STATE", rank: 1, text: (*activityRow).what, look: func(r *activityRow) style {
+		{key: "state", title: "STATE", rank: 1, text: (*activityRow).what, rowStyle: func(r *activityRow) style {
 			if r.pod != "" {
 				return dim
 			}
-			return r.node.look()
+			return r.node.rowStyle()
 		}},
 		{key: "progress", title: "PROGRESS", rank: 2, text: (*activityRow).progress},
 		{key: "type", title: "TYPE", rank: 3, text: ofNode(func(n *nodeRow) string { return orUnknown(n.InstanceType) })},

@@ -127,7 +127,7 @@ func (r *nodeRow) detail() string {
 	return text
 }
 
-func (r *nodeRow) look() style {
+func (r *nodeRow) rowStyle() style {
 	switch {
 	case r.State == inspect.NotReady:
 		return bad
@@ -201,7 +201,7 @@ func newNodes(order bars) *table[nodeRow] {
 	}
 	columns = append(columns, barColumns(order, func(r *nodeRow) map[string]inspect.Use { return r.Use })...)
 	state := textColumn("state", 3, 0, 16, (*nodeRow).state)
-	state.look = (*nodeRow).look
+	state.rowStyle = (*nodeRow).rowStyle
 	columns = append(columns, column[nodeRow]{
 		key: "price", title: "$/HOUR", rank: 2, least: 8, most: 8, right: true, falling: true,
 		text: func(r *nodeRow) string { return dollars(r.Price) }, compare: func(a, b *nodeRow) int { return comparePrices(a.Price, b.Price) },
@@ -236,7 +236,7 @@ func newPools(order bars) *table[inspect.Pool] {
 	}
 	columns = append(columns, barColumns(order, func(p *pool) map[string]inspect.Use { return p.Totals.Use })...)
 	status := textColumn("status", 6, 8, 0, poolStatus)
-	status.look = func(p *pool) style {
+	status.rowStyle = func(p *pool) style {
 		if p.Closed != "" {
 			return warn
 		}
@@ -297,7 +297,7 @@ type pendingRow struct {
 
 func newPending() *table[pendingRow] {
 	why := textColumn("why", 1, 20, 0, (*pendingRow).why)
-	why.look = func(r *pendingRow) style {
+	why.rowStyle = func(r *pendingRow) style {
 		if r.Planned == "" && len(r.Why) > 0 {
 			return warn
 		}

@@ -6,7 +6,7 @@
 // response never blocks the keys. A table shows objects of one kind (table.go, columns.go); a page shows an inspect.Document
 // (page.go). Every line is put together by a line (style.go), which never grows wider than the terminal.
 //
-// Not here: what is answered (internal/inspect), and which cluster is asked (internal/cli).
+// Not here: the responses (internal/inspect), and which cluster they are about (internal/cli).
 //
 // Start reading at Model.Update and Model.lines; Run is the program around them, Print the output without a terminal.
 package top

@@ -91,19 +91,19 @@ func mixed(nodes int) *snapshot.File {
 	return f
 }
 
-// answers is a Service for tests: the fleet is that of a File, the plan is made by hand, so that the view is tested and not
+// fakeService is a Service for tests: the fleet is that of a File, the plan is made by hand, so that the view is tested and not
 // the solver, and everything can fail.
-type answers struct {
+type fakeService struct {
 	snapshot.Service
 	fail  error
 	calls map[string]int
 }
 
-func serviceOf(f *snapshot.File) *answers {
-	return &answers{Service: snapshot.Service{File: f, Words: awsv1.Vocabulary()}, calls: map[string]int{}}
+func serviceOf(f *snapshot.File) *fakeService {
+	return &fakeService{Service: snapshot.Service{File: f, Words: awsv1.Vocabulary()}, calls: map[string]int{}}
 }
 
-func (a *answers) Fleet(ctx context.Context) (inspect.Fleet, error) {
+func (a *fakeService) Fleet(ctx context.Context) (inspect.Fleet, error) {
 	a.calls["fleet"]++
 	if a.fail != nil {
 		return inspect.Fleet{}, a.fail
@@ -111,7 +111,7 @@ func (a *answers) Fleet(ctx context.Context) (inspect.Fleet, error) {
 	return a.Service.Fleet(ctx)
 }
 
-func (a *answers) Plan(context.Context, inspect.WhatIf) (inspect.Changes, error) {
+func (a *fakeService) Plan(context.Context, inspect.WhatIf) (inspect.Changes, error) {
 	a.calls["plan"]++
 	why := []inspect.Finding{
 		{Code: "NoTypeFits", Text: "nodepool/default and nodepool/batch: no instance type has room for cpu:500; the largest has 7920m", Fix: "Lower the requests, or allow larger instance types."},
@@ -124,7 +124,7 @@ func (a *answers) Plan(context.Context, inspect.WhatIf) (inspect.Changes, error)
 	}, a.fail
 }
 
-func (a *answers) Explain(_ context.Context, about inspect.Subject) (inspect.Explanation, error) {
+func (a *fakeService) Explain(_ context.Context, about inspect.Subject) (inspect.Explanation, error) {
 	a.calls["explain "+about.String()]++
 	return inspect.Explanation{Subject: about, Answer: "It is there because of a test, and it will stay until the test ends."}, a.fail
 }

@@ -104,20 +104,20 @@ func (m *Model) planning() []string {
 }
 
 // elapsed says how long a request has been awaited, once that is long.
-func (m *Model) elapsed(a *asked) string {
-	if d := m.now.Sub(a.since); a.awaited() && d >= slow {
+func (m *Model) elapsed(a *requestState) string {
+	if d := m.now.Sub(a.since); a.isRunning() && d >= slow {
 		return " for " + age(d)
 	}
 	return ""
 }
 
 // nextTry says when a failed request is repeated.
-func (m *Model) nextTry(a *asked) string {
-	if a.awaited() {
+func (m *Model) nextTry(a *requestState) string {
+	if a.isRunning() {
 		return "Trying again" + m.elapsed(a) + " …"
 	}
 	wait := max(a.due(m.every).Sub(m.now), 0).Round(time.Second)
-	return fmt.Sprintf("Next try in %s; R tries now.", wait)
+	return fmt.Sprintf("Next try in %s; R retries now.", wait)
 }
 
 // top is what is above the table.
@@ -156,16 +156,16 @@ func (m *Model) title() string {
 		l.put(warn, fmt.Sprintf("  %s pending", grouped(int64(n))))
 	}
 	source := orUnknown(m.fleet.Source)
-	look := dim
+	st := dim
 	d := m.now.Sub(m.fleet.At)
 	text := source + ", " + age(d) + " ago"
 	if m.every > 0 && d > 3*max(m.every, slow, m.ofFleet.took) {
-		look = warn
+		st = warn
 	}
 	if waited := m.elapsed(&m.ofFleet); waited != "" {
-		look, text = warn, text+", waiting"+waited
+		st, text = warn, text+", waiting"+waited
 	}
-	return l.right(look, text).String()
+	return l.right(st, text).String()
 }
 
 // money has what the nodes cost, and how far that is from what they have to cost. The price a month makes room for the rest.
@@ -173,7 +173,7 @@ func (m *Model) money() string {
 	l := newLine(m.width)
 	t := &m.fleet.Totals
 	hour, month, missing := costs(t)
-	look, text := m.distance(t)
+	st, text := m.distance(t)
 	if whole := text + m.boundedPods(t); widthOf(hour+month+missing+whole)+3*gap <= m.width {
 		text = whole
 	}
@@ -184,7 +184,7 @@ func (m *Model) money() string {
 	if missing != "" {
 		l.put(warn, "  "+missing)
 	}
-	return l.put(normal, "  ").put(look, text).String()
+	return l.put(normal, "  ").put(st, text).String()
 }
 
 // boundedPods says which pods the lower bound is of, unless it is of all: the view Plan has that of all once the plan is done.
@@ -272,8 +272,8 @@ func (m *Model) bottom() []string {
 		return nil
 	}
 	out := m.details()
-	if look, text := m.trouble(); text != "" {
-		out = append(out, newLine(m.width).put(look, text).String())
+	if st, text := m.trouble(); text != "" {
+		out = append(out, newLine(m.width).put(st, text).String())
 	}
 	return append(out, m.hints())
 }
@@ -303,16 +303,16 @@ func (m *Model) details() []string {
 // trouble is what went wrong or is missing, with the next step.
 func (m *Model) trouble() (style, string) {
 	switch {
-	case m.open != nil && m.open.request.err != nil && m.open.answered:
+	case m.open != nil && m.open.request.err != nil && m.open.hasDocument:
 		return bad, "Not refreshed: " + m.open.request.err.Error()
 	case m.fleet == nil: // it is shown instead of the table
 		return normal, ""
 	case m.ofFleet.err != nil:
-		return bad, m.nextTry(&m.ofFleet) + " e: all. " + m.ofFleet.err.Error()
+		return bad, m.nextTry(&m.ofFleet) + " e: details. " + m.ofFleet.err.Error()
 	case m.ofPlan.err != nil:
-		return bad, "No new plan; e: all. " + m.ofPlan.err.Error()
+		return bad, "No new plan; e: details. " + m.ofPlan.err.Error()
 	case len(m.fleet.Notes) > 0:
-		return warn, "Incomplete; e: all. " + m.fleet.Notes[0]
+		return warn, "Incomplete; e: details. " + m.fleet.Notes[0]
 	}
 	return normal, ""
 }
@@ -372,10 +372,10 @@ func (m *Model) messages() inspect.Document {
 		add("No new plan could be made", strings.Split(err.Error(), "\n")...)
 	}
 	if m.fleet != nil && len(m.fleet.Notes) > 0 {
-		add("What the response lacks", m.fleet.Notes...)
+		add("Missing from the response", m.fleet.Notes...)
 	}
 	if m.changes != nil && len(m.changes.Notes) > 0 {
-		add("What the plan lacks", m.changes.Notes...)
+		add("Missing from the plan", m.changes.Notes...)
 	}
 	return d
 }

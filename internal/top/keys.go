@@ -27,7 +27,7 @@ func (m *Model) press(key tea.Key) tea.Cmd {
 	case "q":
 		return tea.Quit
 	case "ctrl+r", "f5", "R":
-		return m.askNow()
+		return m.refreshNow()
 	case "?", "f1":
 		m.openPage(helpDocument())
 		return nil
@@ -144,7 +144,7 @@ func (m *Model) explainSelected(l list) tea.Cmd {
 	}
 	m.openPage(inspect.Document{Title: about.String(), Answer: "Explaining …"})
 	m.open.about = about
-	return m.askExplanation()
+	return m.requestExplanation()
 }
 
 // openPage shows a page above the views.

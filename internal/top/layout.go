@@ -98,16 +98,16 @@ func (t *table[T]) header(width int) string {
 			l.blank(gap)
 		}
 		col := &t.columns[p.index]
-		title, look := col.title, dim
+		title, st := col.title, dim
 		if p.index == t.sortBy && col.compare != nil {
-			look = bold
+			st = bold
 			if t.descending() {
 				title += " ▼"
 			} else {
 				title += " ▲"
 			}
 		}
-		l.cell(look, title, p.width, col.right)
+		l.cell(st, title, p.width, col.right)
 	}
 	return l.String()
 }
@@ -135,9 +135,9 @@ func (t *table[T]) draw(width int) []string {
 }
 
 func (t *table[T]) drawCell(l *line, row *T, p placed, isSelected bool) {
-	col, look := &t.columns[p.index], normal
-	if col.look != nil {
-		look = col.look(row)
+	col, st := &t.columns[p.index], normal
+	if col.rowStyle != nil {
+		st = col.rowStyle(row)
 	}
 	text := col.text(row)
 	if p.brief {
@@ -146,14 +146,14 @@ func (t *table[T]) drawCell(l *line, row *T, p placed, isSelected bool) {
 	switch {
 	case !isSelected || col.bar:
 	case col.rank == 0:
-		look = selected
-	case look == dim:
-		look = bold
+		st = selected
+	case st == dim:
+		st = bold
 	default:
-		look = join(bold, look)
+		st = join(bold, st)
 	}
 	if !col.bar {
-		l.cell(look, text, p.width, col.right)
+		l.cell(st, text, p.width, col.right)
 		return
 	}
 	const figure = 4
@@ -161,7 +161,7 @@ func (t *table[T]) drawCell(l *line, row *T, p placed, isSelected bool) {
 		l.cell(dim, text, p.width, false)
 		return
 	}
-	l.cell(look, text, figure, true).blank(1).bar(accent, col.share(row), p.width-figure-1)
+	l.cell(st, text, figure, true).blank(1).bar(accent, col.share(row), p.width-figure-1)
 }
 
 // join adds a style to another.

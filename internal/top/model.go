@@ -29,8 +29,8 @@ type Model struct {
 	width, height int
 	fleet         *inspect.Fleet // nil: none has been received
 	changes       *inspect.Changes
-	ofFleet       asked
-	ofPlan        asked
+	ofFleet       requestState
+	ofPlan        requestState
 	mostMoving    map[string]int
 
 	view     int
@@ -50,9 +50,9 @@ type Model struct {
 // opened is a page above the views: an explanation, the help, or messages.
 type opened struct {
 	page
-	about    inspect.Subject // zero: it is not an explanation
-	request  asked
-	answered bool // an explanation has been received
+	about       inspect.Subject // zero: it is not an explanation
+	request     requestState
+	hasDocument bool // an explanation has been received
 }
 
 func newModel(r requests, every time.Duration) *Model {
@@ -70,11 +70,11 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.width, m.height = max(msg.Width, 0), max(msg.Height, 0)
 	case tickMsg:
 		m.now = msg.now
-		cmd = tea.Batch(m.requests.tick, m.askAsDue())
+		cmd = tea.Batch(m.requests.tick, m.requestDue())
 	case fleetMsg:
 		cmd = m.receiveFleet(msg)
 	case planMsg:
-		m.ofPlan.answered(msg.response)
+		m.ofPlan.recordResponse(msg.response)
 		m.advance(msg.at)
 		if msg.err == nil {
 			m.changes = &msg.changes
@@ -108,41 +108,41 @@ func (m *Model) advance(now time.Time) {
 	}
 }
 
-// askAsDue makes the requests that are due.
-func (m *Model) askAsDue() tea.Cmd {
+// requestDue makes the requests that are due.
+func (m *Model) requestDue() tea.Cmd {
 	var cmds []tea.Cmd
 	again := m.every > 0 || m.ofFleet.err != nil
-	if !m.ofFleet.awaited() && (m.ofFleet.at.IsZero() || again && !m.now.Before(m.ofFleet.due(m.every))) {
-		cmds = append(cmds, m.askFleet())
+	if !m.ofFleet.isRunning() && (m.ofFleet.at.IsZero() || again && !m.now.Before(m.ofFleet.due(m.every))) {
+		cmds = append(cmds, m.requestFleet())
 	}
 	again = m.every > 0 || m.ofPlan.err != nil
-	if m.fleet != nil && !m.ofPlan.awaited() && (m.ofPlan.at.IsZero() || again && !m.now.Before(m.ofPlan.due(max(planEvery, m.every, planRest*m.ofPlan.took)))) {
+	if m.fleet != nil && !m.ofPlan.isRunning() && (m.ofPlan.at.IsZero() || again && !m.now.Before(m.ofPlan.due(max(planEvery, m.every, planPauseFactor*m.ofPlan.took)))) {
 		m.ofPlan.since = m.now
 		cmds = append(cmds, m.requests.plan)
 	}
 	return tea.Batch(cmds...)
 }
 
-func (m *Model) askFleet() tea.Cmd {
+func (m *Model) requestFleet() tea.Cmd {
 	m.ofFleet.since = m.now
 	return m.requests.fleet
 }
 
-// askNow makes all requests now, except those that are awaited.
-func (m *Model) askNow() tea.Cmd {
+// refreshNow makes all requests now, except those that are awaited.
+func (m *Model) refreshNow() tea.Cmd {
 	var cmds []tea.Cmd
-	if !m.ofFleet.awaited() {
-		cmds = append(cmds, m.askFleet())
+	if !m.ofFleet.isRunning() {
+		cmds = append(cmds, m.requestFleet())
 	}
-	if m.fleet != nil && !m.ofPlan.awaited() {
+	if m.fleet != nil && !m.ofPlan.isRunning() {
 		m.ofPlan.since = m.now
 		cmds = append(cmds, m.requests.plan)
 	}
-	return tea.Batch(append(cmds, m.askExplanation())...)
+	return tea.Batch(append(cmds, m.requestExplanation())...)
 }
 
-func (m *Model) askExplanation() tea.Cmd {
-	if m.open == nil || m.open.about.Name == "" || m.open.request.awaited() {
+func (m *Model) requestExplanation() tea.Cmd {
+	if m.open == nil || m.open.about.Name == "" || m.open.request.isRunning() {
 		return nil
 	}
 	m.open.request.since = m.now
@@ -151,7 +151,7 @@ func (m *Model) askExplanation() tea.Cmd {
 
 func (m *Model) receiveFleet(msg fleetMsg) tea.Cmd {
 	first := m.fleet == nil
-	m.ofFleet.answered(msg.response)
+	m.ofFleet.recordResponse(msg.response)
 	m.advance(msg.at)
 	if msg.err != nil { // the last good fleet stays
 		return nil
@@ -159,10 +159,10 @@ func (m *Model) receiveFleet(msg fleetMsg) tea.Cmd {
 	m.fleet = &msg.fleet
 	m.fill()
 	if first {
-		return m.askAsDue() // the plan
+		return m.requestDue() // the plan
 	}
-	if m.open != nil && m.open.request.took*restShare <= m.now.Sub(m.open.request.at) {
-		return m.askExplanation()
+	if m.open != nil && m.open.request.took*pauseFactor <= m.now.Sub(m.open.request.at) {
+		return m.requestExplanation()
 	}
 	return nil
 }
@@ -172,12 +172,12 @@ func (m *Model) receiveExplanation(msg explainMsg) {
 	if m.open == nil || m.open.about != msg.about {
 		return // it has been closed meanwhile
 	}
-	m.open.request.answered(msg.response)
+	m.open.request.recordResponse(msg.response)
 	switch {
 	case msg.err == nil:
-		m.open.answered = true
+		m.open.hasDocument = true
 		m.open.show(msg.document)
-	case !m.open.answered:
+	case !m.open.hasDocument:
 		m.open.show(inspect.Document{Title: msg.about.String(), Answer: "No explanation: " + msg.err.Error() + ". R tries again, esc goes back."})
 	}
 }

@@ -220,7 +220,7 @@ func TestTV_08_IncompleteResponses(t *testing.T) {
 	f := mixed(5)
 	f.Missing = []snapshot.Missing{{What: "persistentvolumes", Why: "forbidden", Then: "zones of volumes are not known; ask for the ClusterRole view"}}
 	c := newScreen(t, serviceOf(f), 0, 80, 24)
-	if !strings.Contains(c.frame(), "Incomplete; e: all. persistentvolumes") {
+	if !strings.Contains(c.frame(), "Incomplete; e: details. persistentvolumes") {
 		t.Errorf("it is not said that something is missing:\n%s", c.frame())
 	}
 	c.press("e")
@@ -304,8 +304,8 @@ func TestTV_10_Requests(t *testing.T) {
 			}
 		})
 	}
-	a := asked{}
-	a.answered(response{at: time.Unix(100, 0), took: 5 * time.Second})
+	a := requestState{}
+	a.recordResponse(response{at: time.Unix(100, 0), took: 5 * time.Second})
 	if due := a.due(2 * time.Second); due != time.Unix(120, 0) {
 		t.Errorf("after a response that took 5s, the next request is made at %v, want four times as long after it", due.Unix())
 	}

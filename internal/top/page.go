@@ -42,9 +42,9 @@ func (p *page) draw() []string {
 // documentLines lays a Document out. Text is wrapped, since reasons are what the reader came for.
 func documentLines(d *inspect.Document, width int) []string {
 	var out []string
-	add := func(look style, indent int, text string) {
+	add := func(st style, indent int, text string) {
 		for _, l := range wrap(text, width-indent) {
-			out = append(out, newLine(width).blank(indent).put(look, l).String())
+			out = append(out, newLine(width).blank(indent).put(st, l).String())
 		}
 	}
 	add(heading, 0, d.Title)
@@ -94,7 +94,7 @@ func tableLines(s *inspect.Section, width int) []string {
 		widths[widest]--
 	}
 	var out []string
-	draw := func(look style, cells []string) {
+	draw := func(st style, cells []string) {
 		wrapped, height := make([][]string, len(widths)), 0
 		for c := range widths {
 			if c < len(cells) {
@@ -109,7 +109,7 @@ func tableLines(s *inspect.Section, width int) []string {
 				if row < len(wrapped[c]) {
 					text = wrapped[c][row]
 				}
-				l.cell(look, text, widths[c], false)
+				l.cell(st, text, widths[c], false)
 				if c < len(widths)-1 {
 					l.blank(gap)
 				}

@@ -46,25 +46,25 @@ type response struct {
 
 // Intervals between requests. A request never begins before the one before it has ended.
 const (
-	planEvery = time.Minute
-	planRest  = 20 // as restShare, for plans, which keep a processor busy
-	restShare = 4  // an interval is at least as many times as long as the last response took
-	longest   = 30 * time.Second
-	slow      = 3 * time.Second // a response that takes longer is said to be awaited
+	planEvery       = time.Minute
+	planPauseFactor = 20 // as pauseFactor, for plans, which keep a processor busy
+	pauseFactor     = 4  // an interval is at least as many times as long as the last response took
+	longest         = 30 * time.Second
+	slow            = 3 * time.Second // a request that takes longer is shown as running
 )
 
-// asked is what is known of one kind of requests.
-type asked struct {
-	since    time.Time // of the request that is awaited; zero: none is
+// requestState is the state of one kind of requests.
+type requestState struct {
+	since    time.Time // start of the request that runs; zero: none runs
 	at       time.Time // of the last response
 	took     time.Duration
 	err      error // of the last response
 	failures int   // in a row
 }
 
-func (a *asked) awaited() bool { return !a.since.IsZero() }
+func (a *requestState) isRunning() bool { return !a.since.IsZero() }
 
-func (a *asked) answered(r response) {
+func (a *requestState) recordResponse(r response) {
 	a.since, a.at, a.took, a.err = time.Time{}, r.at, r.took, r.err
 	if a.failures++; r.err == nil {
 		a.failures = 0
@@ -72,8 +72,8 @@ func (a *asked) answered(r response) {
 }
 
 // due says when the next request is made.
-func (a *asked) due(every time.Duration) time.Time {
-	wait := max(every, restShare*a.took)
+func (a *requestState) due(every time.Duration) time.Time {
+	wait := max(every, pauseFactor*a.took)
 	for range min(a.failures, 10) {
 		wait = max(every, min(2*max(wait, time.Second), longest))
 	}

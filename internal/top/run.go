@@ -29,11 +29,11 @@ func Run(ctx context.Context, s inspect.Service, o Options) error {
 	if o.In != nil {
 		options = append(options, tea.WithInput(o.In))
 	}
-	asked, panics := requestsTo(ctx, s, o.Timeout, time.Now), &panicGuard{}
-	explain := asked.explain
-	asked.fleet, asked.plan = panics.guard(asked.fleet), panics.guard(asked.plan)
-	asked.explain = func(about inspect.Subject) tea.Cmd { return panics.guard(explain(about)) }
-	_, err := tea.NewProgram(newModel(asked, o.Interval), options...).Run()
+	requests, panics := requestsTo(ctx, s, o.Timeout, time.Now), &panicGuard{}
+	explain := requests.explain
+	requests.fleet, requests.plan = panics.guard(requests.fleet), panics.guard(requests.plan)
+	requests.explain = func(about inspect.Subject) tea.Cmd { return panics.guard(explain(about)) }
+	_, err := tea.NewProgram(newModel(requests, o.Interval), options...).Run()
 	if p := panics.first.Load(); p != nil {
 		return fmt.Errorf("the terminal view ended because of a defect, please report it: %s", *p)
 	}
@@ -65,8 +65,8 @@ func (g *panicGuard) guard(request tea.Cmd) tea.Cmd {
 
 // requestsTo makes the commands of a Model from a Service and the clock.
 func requestsTo(ctx context.Context, s inspect.Service, timeout time.Duration, clock func() time.Time) requests {
-	// ask runs one request, and says when it ended and how long it took.
-	ask := func(request func(context.Context) error) response {
+	// send runs one request, and says when it ended and how long it took.
+	send := func(request func(context.Context) error) response {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		begin := clock()
@@ -81,7 +81,7 @@ func requestsTo(ctx context.Context, s inspect.Service, timeout time.Duration, c
 		},
 		fleet: func() tea.Msg {
 			var msg fleetMsg
-			msg.response = ask(func(ctx context.Context) (err error) {
+			msg.response = send(func(ctx context.Context) (err error) {
 				msg.fleet, err = s.Fleet(ctx)
 				return err
 			})
@@ -89,7 +89,7 @@ func requestsTo(ctx context.Context, s inspect.Service, timeout time.Duration, c
 		},
 		plan: func() tea.Msg {
 			var msg planMsg
-			msg.response = ask(func(ctx context.Context) (err error) {
+			msg.response = send(func(ctx context.Context) (err error) {
 				msg.changes, err = s.Plan(ctx, inspect.WhatIf{})
 				return err
 			})
@@ -98,12 +98,12 @@ func requestsTo(ctx context.Context, s inspect.Service, timeout time.Duration, c
 		explain: func(about inspect.Subject) tea.Cmd {
 			return func() tea.Msg {
 				msg := explainMsg{about: about}
-				msg.response = ask(func(ctx context.Context) error {
+				msg.response = send(func(ctx context.Context) error {
 					e, err := s.Explain(ctx, about)
 					if err == nil {
 						msg.document = e.Document()
 						if len(e.Notes) > 0 {
-							msg.document.Sections = append(msg.document.Sections, inspect.Section{Title: "What the response lacks", Lines: e.Notes})
+							msg.document.Sections = append(msg.document.Sections, inspect.Section{Title: "Missing from the response", Lines: e.Notes})
 						}
 					}
 					return err

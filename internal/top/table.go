@@ -15,12 +15,12 @@ type column[T any] struct {
 	rank  int // importance; the highest ranks are left out first when a terminal is narrow
 	right bool
 
-	text    func(*T) string
-	brief   func(*T) string // of text where that does not fit; nil: text is cut
-	share   func(*T) float64
-	look    func(*T) style
-	compare func(a, b *T) int // ascending; nil: not sorted by
-	falling bool              // sorted by it, the largest come first
+	text     func(*T) string
+	brief    func(*T) string // of text where that does not fit; nil: text is cut
+	share    func(*T) float64
+	rowStyle func(*T) style
+	compare  func(a, b *T) int // ascending; nil: not sorted by
+	falling  bool              // sorted by it, the largest come first
 
 	least, most int  // width; most 0: as wide as the widest text
 	bar         bool // drawn from share, beside the text
@@ -37,7 +37,7 @@ type table[T any] struct {
 	details int             // lines that are kept free for it
 
 	rows     []T
-	found    [][]string // texts in lower case that filters look in, by row and column
+	found    [][]string // texts in lower case that filters search, by row and column
 	shown    []int      // rows that match the filter, in order
 	widths   []int      // of the widest text of columns, and of their brief text
 	briefs   []int
@@ -140,7 +140,7 @@ func (t *table[T]) use(columns []column[T]) {
 	t.set(t.rows)
 }
 
-// match makes the texts that filters look in when they are first needed, and reports which rows match.
+// match makes the texts that filters search when they are first needed, and reports which rows match.
 func (t *table[T]) match() []bool {
 	if t.filter.isZero() {
 		return nil

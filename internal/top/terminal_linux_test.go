@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 }
 
 // panicking panics when something is to be explained.
-type panicking struct{ *answers }
+type panicking struct{ *fakeService }
 
 func (panicking) Explain(context.Context, inspect.Subject) (inspect.Explanation, error) {
 	panic("explained too much")

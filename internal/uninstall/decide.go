@@ -17,7 +17,7 @@ import (
 // Nodes says what happens to nodes that are still there.
 type Nodes string
 
-// What can become of them. The names are values of the chart.
+// What uninstall does with nodes. The names are values of the chart.
 const (
 	// Keep lets them run with their finalizers, for the next installation to adopt.
 	Keep Nodes = "Keep"

@@ -107,7 +107,7 @@ func (u *uninstaller) readFacts(ctx context.Context) (Facts, error) {
 	return Facts{Nodes: u.Nodes, Kind: u.Class, Classes: objects, Claims: claims.Items, Objects: nodes.Items}, nil
 }
 
-// perform does what was decided. What fails keeps its finalizer, and the rest is done all the same.
+// perform does what was decided. An object that fails keeps its finalizer, and the others are still processed.
 func (u *uninstaller) perform(ctx context.Context, p Plan) error {
 	var failed []error
 	for _, name := range p.Nodes {

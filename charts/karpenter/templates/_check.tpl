@@ -1,5 +1,5 @@
 {{/* What is wrong with the values, as far as the chart can know: every message names the value and what to write. All
-     faults are told at once. */}}
+     faults are reported together. */}}
 {{- define "karpenter.check" -}}
 {{- $faults := list -}}
 {{- $settings := .Values.settings | default dict -}}
@@ -176,7 +176,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* The given values that the chart does not know, at the top and in the two large groups. They are told and not refused: they may be
+{{/* The given values that the chart does not know, at the top and in the two large groups. They are reported and not rejected: they may be
      those of another version. */}}
 {{- define "karpenter.unknown" -}}
 {{- $known := include "karpenter.known" . | splitList "\n" -}}

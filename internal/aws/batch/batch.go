@@ -201,7 +201,7 @@ func (b *Batcher[Req, Res]) run(ctx context.Context, in *bucket[Req, Res], items
 			b.options.Metrics.Panics.WithLabelValues(b.options.Name).Inc()
 		}
 		for _, i := range items {
-			b.answerCaller(in, i, Result[Res]{Err: missing})
+			b.respond(in, i, Result[Res]{Err: missing})
 		}
 	}()
 	requests := make([]Req, len(items))
@@ -210,13 +210,13 @@ func (b *Batcher[Req, Res]) run(ctx context.Context, in *bucket[Req, Res], items
 	}
 	b.options.RunEach(ctx, requests, func(n int, got Result[Res]) {
 		if n < len(items) {
-			b.answerCaller(in, items[n], got)
+			b.respond(in, items[n], got)
 		}
 	})
 }
 
-// answerCaller returns a response to a caller; only the first counts.
-func (b *Batcher[Req, Res]) answerCaller(in *bucket[Req, Res], own *item[Req, Res], got Result[Res]) {
+// respond returns a response to a caller; only the first counts.
+func (b *Batcher[Req, Res]) respond(in *bucket[Req, Res], own *item[Req, Res], got Result[Res]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	select {

@@ -82,8 +82,8 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// ask sends a request in the background and fails the test if it does not get its own response.
-func ask(t *testing.T, b *batch.Batcher[string, string], request string) {
+// sendRequest sends a request in the background and fails the test if it does not get its own response.
+func sendRequest(t *testing.T, b *batch.Batcher[string, string], request string) {
 	t.Helper()
 	go func() {
 		got, err := b.Do(t.Context(), request)
@@ -99,13 +99,13 @@ func TestIdleWindowJoinsWhatComesCloseTogether(t *testing.T) {
 		var l recorder
 		o := options(&l, 0)
 		b := batch.New(o)
-		ask(t, b, "a")
+		sendRequest(t, b, "a")
 		pass(30 * time.Millisecond)
-		ask(t, b, "b")
+		sendRequest(t, b, "b")
 		pass(30 * time.Millisecond)
-		ask(t, b, "c")
+		sendRequest(t, b, "c")
 		pass(36 * time.Millisecond)
-		ask(t, b, "d") // too late
+		sendRequest(t, b, "d") // too late
 		pass(time.Second)
 		if diff := cmp.Diff([][]string{{"a", "b", "c"}, {"d"}}, l.seen().batches); diff != "" {
 			t.Error(diff)
@@ -125,7 +125,7 @@ func TestMaxWindowEndsAnEndlessStream(t *testing.T) {
 		var l recorder
 		b := batch.New(options(&l, 0))
 		for range 40 {
-			ask(t, b, "x")
+			sendRequest(t, b, "x")
 			pass(30 * time.Millisecond)
 		}
 		pass(time.Second)
@@ -143,7 +143,7 @@ func TestFullBatchGoesAtOnce(t *testing.T) {
 		o.MaxItems = 2
 		b := batch.New(o)
 		for _, name := range []string{"a", "b", "c"} {
-			ask(t, b, name)
+			sendRequest(t, b, name)
 			synctest.Wait()
 		}
 		if diff := cmp.Diff([][]string{{"a", "b"}}, l.seen().batches); diff != "" {
@@ -164,7 +164,7 @@ func TestBucketsAreSeparate(t *testing.T) {
 		o.Bucket = func(r string) string { return r[:1] }
 		b := batch.New(o)
 		for _, name := range []string{"a1", "b1", "a2", "b2"} {
-			ask(t, b, name)
+			sendRequest(t, b, name)
 		}
 		pass(time.Second)
 		if diff := cmp.Diff([][]string{{"a1", "a2"}, {"b1", "b2"}}, l.seen().batches); diff != "" {
@@ -181,7 +181,7 @@ func TestAtMostAHundredBatchesRun(t *testing.T) {
 		o.MaxItems = 1
 		b := batch.New(o)
 		for range 150 {
-			ask(t, b, "x")
+			sendRequest(t, b, "x")
 		}
 		pass(30 * time.Second)
 		if l.seen().running != 100 {
@@ -206,7 +206,7 @@ func TestOneCallerThatGivesUpDoesNotHurtTheOthers(t *testing.T) {
 			}
 		}()
 		synctest.Wait()
-		ask(t, b, "second")
+		sendRequest(t, b, "second")
 		pass(100 * time.Millisecond)
 		cancel() // in the middle of the call
 		pass(2 * time.Second)
@@ -224,7 +224,7 @@ func TestCallerThatLeavesEarlyIsNotSent(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { _, _ = b.Do(ctx, "first") }()
 		synctest.Wait()
-		ask(t, b, "second")
+		sendRequest(t, b, "second")
 		cancel()
 		pass(time.Second)
 		if diff := cmp.Diff([][]string{{"second"}}, l.seen().batches); diff != "" {
@@ -254,16 +254,16 @@ func TestBatchEndsWithoutCallers(t *testing.T) {
 
 // A batch may respond to one after the other: a caller that has its response does not wait for the rest, and does not keep the
 // batch going once the rest has given up. A second response does not count.
-func TestTrust_A07_AnswersAreGivenAsTheyCome(t *testing.T) {
+func TestTrust_A07_ResponsesAreReturnedAsTheyArrive(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		o := options(&recorder{}, 0)
 		var ended atomic.Bool
-		o.RunEach = func(ctx context.Context, requests []string, answer func(int, batch.Result[string])) {
+		o.RunEach = func(ctx context.Context, requests []string, respond func(int, batch.Result[string])) {
 			for n, r := range requests {
 				if r == "quick" {
-					answer(n, batch.Result[string]{Value: "re quick"})
-					answer(n, batch.Result[string]{Value: "another"})
+					respond(n, batch.Result[string]{Value: "re quick"})
+					respond(n, batch.Result[string]{Value: "another"})
 				}
 			}
 			<-ctx.Done()
@@ -274,7 +274,7 @@ func TestTrust_A07_AnswersAreGivenAsTheyCome(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		go func() { _, _ = b.Do(ctx, "slow") }()
-		ask(t, b, "quick")
+		sendRequest(t, b, "quick")
 		if _, err := b.Do(ctx, "quick"); err != nil || time.Since(started) > time.Second {
 			t.Errorf("%v after %s", err, time.Since(started))
 		}
@@ -289,7 +289,7 @@ func TestTrust_A07_AnswersAreGivenAsTheyCome(t *testing.T) {
 	})
 }
 
-func TestMissingAnswersAndPanicsAreErrors(t *testing.T) {
+func TestMissingResponsesAndPanicsAreErrors(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		run    func(context.Context, []string) []batch.Result[string]

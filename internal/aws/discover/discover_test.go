@@ -36,41 +36,41 @@ type fake struct {
 	ssmError error
 }
 
-func (f *fake) ask(filters []ec2types.Filter) error {
+func (f *fake) query(filters []ec2types.Filter) error {
 	f.requests = append(f.requests, text(filters))
 	return f.err
 }
 
 func (f *fake) DescribeSubnets(_ context.Context, in *ec2.DescribeSubnetsInput, _ ...func(*ec2.Options)) (*ec2.DescribeSubnetsOutput, error) {
-	if err := f.ask(in.Filters); err != nil {
+	if err := f.query(in.Filters); err != nil {
 		return nil, err
 	}
 	return f.subnets(in), nil
 }
 
 func (f *fake) DescribeSecurityGroups(_ context.Context, in *ec2.DescribeSecurityGroupsInput, _ ...func(*ec2.Options)) (*ec2.DescribeSecurityGroupsOutput, error) {
-	if err := f.ask(in.Filters); err != nil {
+	if err := f.query(in.Filters); err != nil {
 		return nil, err
 	}
 	return f.groups(in), nil
 }
 
 func (f *fake) DescribeImages(_ context.Context, in *ec2.DescribeImagesInput, _ ...func(*ec2.Options)) (*ec2.DescribeImagesOutput, error) {
-	if err := f.ask(in.Filters); err != nil {
+	if err := f.query(in.Filters); err != nil {
 		return nil, err
 	}
 	return f.images(in), nil
 }
 
 func (f *fake) DescribeCapacityReservations(_ context.Context, in *ec2.DescribeCapacityReservationsInput, _ ...func(*ec2.Options)) (*ec2.DescribeCapacityReservationsOutput, error) {
-	if err := f.ask(in.Filters); err != nil {
+	if err := f.query(in.Filters); err != nil {
 		return nil, err
 	}
 	return f.reservations(in)
 }
 
 func (f *fake) DescribePlacementGroups(_ context.Context, in *ec2.DescribePlacementGroupsInput, _ ...func(*ec2.Options)) (*ec2.DescribePlacementGroupsOutput, error) {
-	if err := f.ask(in.Filters); err != nil {
+	if err := f.query(in.Filters); err != nil {
 		return nil, err
 	}
 	return f.placement(in)

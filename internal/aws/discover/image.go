@@ -223,7 +223,7 @@ func (d *Discoverer) InvalidateParameters(ctx context.Context) error {
 	return nil
 }
 
-// maxFilterValues is how many values EC2 takes in one filter.
+// maxFilterValues is how many values EC2 accepts in one filter.
 const maxFilterValues = 200
 
 func deprecated(image ec2types.Image, now time.Time) bool {

@@ -234,7 +234,7 @@ func TestParametersAreKept(t *testing.T) {
 	mine := class(awsv1.EC2NodeClassSpec{AMISelectorTerms: []awsv1.AMISelectorTerm{{SSMParameter: "/mine"}}})
 	theirs := aliased("windows2022@latest")
 	theirs.UID = "u2"
-	ask := func(nodes *awsv1.EC2NodeClass, version string, want int) {
+	query := func(nodes *awsv1.EC2NodeClass, version string, want int) {
 		t.Helper()
 		if _, err := d.Images(quiet(t), nodes, version); err != nil {
 			t.Fatal(err)
@@ -243,21 +243,21 @@ func TestParametersAreKept(t *testing.T) {
 			t.Fatalf("%d reads, want %d: %v", len(f.readSSM), want, f.readSSM)
 		}
 	}
-	ask(mine, "1.34", 1)
-	ask(theirs, "1.34", 2)
+	query(mine, "1.34", 1)
+	query(theirs, "1.34", 2)
 	c.pass(4 * time.Minute)
-	ask(mine, "1.34", 2)
+	query(mine, "1.34", 2)
 	c.pass(2 * time.Minute)
-	ask(mine, "1.34", 3)
+	query(mine, "1.34", 3)
 	c.pass(23 * time.Hour)
-	ask(theirs, "1.34", 3)
-	ask(theirs, "1.35", 4)
+	query(theirs, "1.34", 3)
+	query(theirs, "1.35", 4)
 	c.pass(2 * time.Hour)
-	ask(theirs, "1.34", 5)
+	query(theirs, "1.34", 5)
 }
 
 // E13: an error of SSM or EC2 is never an empty or a partial response.
-func TestFM_E13_ErrorsAreNoAnswer(t *testing.T) {
+func TestFM_E13_ErrorsReturnNoImages(t *testing.T) {
 	t.Parallel()
 	f := &fake{ssmError: errThrottled}
 	if got, err := discoverer(f, newClock()).Images(quiet(t), aliased("al2023@latest"), "1.34"); !errors.Is(err, errThrottled) || got != nil {

@@ -89,26 +89,26 @@ func TestSubnetsAreKeptForAWhile(t *testing.T) {
 	c := newClock()
 	d := discoverer(f, c, func(o *discover.Options) { o.SubnetsEvery = 10 * time.Minute })
 	nodes := class(awsv1.EC2NodeClassSpec{SubnetSelectorTerms: []awsv1.SubnetSelectorTerm{{ID: "subnet-a"}}})
-	ask := func(want int) {
+	query := func(want int) {
 		t.Helper()
 		if got, err := d.Subnets(quiet(t), nodes); err != nil || len(got) != 1 || len(f.requests) != want {
 			t.Fatalf("got %v, %v after %d calls, want %d", got, err, len(f.requests), want)
 		}
 	}
-	ask(1)
+	query(1)
 	c.pass(10*time.Minute - time.Second)
-	ask(1)
+	query(1)
 	nodes.Generation++
-	ask(2)
+	query(2)
 	c.pass(10 * time.Minute)
 	f.err = errThrottled
 	if got, err := d.Subnets(quiet(t), nodes); !errors.Is(err, errThrottled) || got != nil {
 		t.Fatalf("got %v, %v, want the error", got, err)
 	}
 	f.err = nil
-	ask(4)
+	query(4)
 	d.DropClass(nodes.UID)
-	ask(5)
+	query(5)
 }
 
 func TestDiscoveriesAreLoggedWhenTheyChange(t *testing.T) {

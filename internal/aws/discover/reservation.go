@@ -87,7 +87,7 @@ func (d *Discoverer) describeReservations(ctx context.Context, terms []awsv1.Cap
 	return list, nil
 }
 
-// asOfNow evaluates a cached response as of now: blocks begin to expire and reservations end while it is cached.
+// asOfNow evaluates a cached response at the current time: blocks begin to expire and reservations end while it is cached.
 func (d *Discoverer) asOfNow(ctx context.Context, list []ec2types.CapacityReservation) []Reservation {
 	out := make([]Reservation, 0, len(list))
 	for _, r := range list {

@@ -22,7 +22,7 @@ func classNamed(name string, spec awsv1.EC2NodeClassSpec) *awsv1.EC2NodeClass {
 	return &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Generation: 1}, Spec: spec}
 }
 
-func answering() *fake {
+func responding() *fake {
 	return &fake{
 		subnets: func(*ec2.DescribeSubnetsInput) *ec2.DescribeSubnetsOutput {
 			return &ec2.DescribeSubnetsOutput{Subnets: []ec2types.Subnet{subnet("subnet-a", 1)}}
@@ -40,7 +40,7 @@ func answering() *fake {
 }
 
 // Classes with equal terms share one question, in whatever order the terms are written, and after its time
-// one again. What else the response depends on tells questions apart.
+// one again. Requests with other parameters are separate.
 func TestEqualTermsAreRequestedOnce(t *testing.T) {
 	t.Parallel()
 	a, b := awsv1.Tags{"team": "a", "zone": "*"}, awsv1.Tags{"team": "b"}
@@ -57,14 +57,14 @@ func TestEqualTermsAreRequestedOnce(t *testing.T) {
 		CapacityReservationSelectorTerms: []awsv1.CapacityReservationSelectorTerm{{Tags: b}, {Tags: a}},
 	})
 	for name, tc := range map[string]struct {
-		ask   func(context.Context, *discover.Discoverer, *awsv1.EC2NodeClass) error
+		query func(context.Context, *discover.Discoverer, *awsv1.EC2NodeClass) error
 		other func(context.Context, *discover.Discoverer, *awsv1.EC2NodeClass) error // that needs another response
 	}{
-		"subnets": {ask: func(ctx context.Context, d *discover.Discoverer, c *awsv1.EC2NodeClass) error {
+		"subnets": {query: func(ctx context.Context, d *discover.Discoverer, c *awsv1.EC2NodeClass) error {
 			return second(d.Subnets(ctx, c))
 		}},
 		"security groups": {
-			ask: func(ctx context.Context, d *discover.Discoverer, c *awsv1.EC2NodeClass) error {
+			query: func(ctx context.Context, d *discover.Discoverer, c *awsv1.EC2NodeClass) error {
 				return second(d.SecurityGroups(ctx, c, false))
 			},
 			other: func(ctx context.Context, d *discover.Discoverer, c *awsv1.EC2NodeClass) error {
@@ -72,7 +72,7 @@ func TestEqualTermsAreRequestedOnce(t *testing.T) {
 			},
 		},
 		"images": {
-			ask: func(ctx context.Context, d *discover.Discoverer, c *awsv1.EC2NodeClass) error {
+			query: func(ctx context.Context, d *discover.Discoverer, c *awsv1.EC2NodeClass) error {
 				return second(d.Images(ctx, c, "1.34"))
 			},
 			other: func(ctx context.Context, d *discover.Discoverer, c *awsv1.EC2NodeClass) error {
@@ -80,7 +80,7 @@ func TestEqualTermsAreRequestedOnce(t *testing.T) {
 			},
 		},
 		"reservations": {
-			ask: func(ctx context.Context, d *discover.Discoverer, c *awsv1.EC2NodeClass) error {
+			query: func(ctx context.Context, d *discover.Discoverer, c *awsv1.EC2NodeClass) error {
 				return second(d.Reservations(ctx, c))
 			},
 			other: func(ctx context.Context, d *discover.Discoverer, c *awsv1.EC2NodeClass) error {
@@ -90,29 +90,29 @@ func TestEqualTermsAreRequestedOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f, c := answering(), newClock()
+			f, c := responding(), newClock()
 			d := discoverer(f, c)
-			ask := func(class *awsv1.EC2NodeClass, how func(context.Context, *discover.Discoverer, *awsv1.EC2NodeClass) error, want int) {
+			query := func(class *awsv1.EC2NodeClass, how func(context.Context, *discover.Discoverer, *awsv1.EC2NodeClass) error, want int) {
 				t.Helper()
 				if err := how(quiet(t), d, class); err != nil || len(f.requests) != want {
 					t.Fatalf("%d calls, want %d; %v", len(f.requests), want, err)
 				}
 			}
-			ask(one, tc.ask, 2) // one for each term
-			ask(two, tc.ask, 2)
+			query(one, tc.query, 2) // one for each term
+			query(two, tc.query, 2)
 			c.pass(time.Minute)
-			ask(two, tc.ask, 4)
-			ask(one, tc.ask, 4)
+			query(two, tc.query, 4)
+			query(one, tc.query, 4)
 			d.DropClass(one.UID)
-			ask(two, tc.ask, 4)
+			query(two, tc.query, 4)
 			d.DropClass(two.UID)
-			ask(two, tc.ask, 6)
+			query(two, tc.query, 6)
 			edited := two.DeepCopy()
 			edited.Generation++
-			ask(edited, tc.ask, 8)
-			ask(one, tc.ask, 8)
+			query(edited, tc.query, 8)
+			query(one, tc.query, 8)
 			if tc.other != nil {
-				ask(one, tc.other, 10)
+				query(one, tc.other, 10)
 			}
 		})
 	}
@@ -123,7 +123,7 @@ func second[T any](_ T, err error) error { return err }
 // Each class hears of what was discovered for it, also where another one made the call.
 func TestSharedDiscoveriesAreLoggedForEachClass(t *testing.T) {
 	t.Parallel()
-	d := discoverer(answering(), newClock())
+	d := discoverer(responding(), newClock())
 	ctx, got := lines(t)
 	spec := awsv1.EC2NodeClassSpec{SubnetSelectorTerms: []awsv1.SubnetSelectorTerm{{ID: "subnet-a"}}}
 	for _, name := range []string{"one", "two", "one"} {
@@ -158,7 +158,7 @@ func (s *slow) DescribeSubnets(ctx context.Context, _ *ec2.DescribeSubnetsInput,
 
 // Callers at the same time wait for one response. All of them get an error, each about its own class;
 // that one caller had to leave is not the response of the others.
-func TestAskingAtOnce(t *testing.T) {
+func TestConcurrentQueriesShareOneCall(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		fails  error

@@ -41,7 +41,7 @@ type Options struct {
 	DNSAddress func(context.Context) (string, error)
 }
 
-// Cluster is what is known of the cluster. It is safe for concurrent use.
+// Cluster has the properties of the EKS cluster. It is safe for concurrent use.
 type Cluster struct {
 	options Options
 

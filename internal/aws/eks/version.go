@@ -16,7 +16,7 @@ const (
 	newestMinor = 37
 )
 
-// release is a version of Kubernetes; only the minor number tells them apart.
+// release is a version of Kubernetes; only the minor number distinguishes them.
 type release struct{ major, minor int }
 
 func (r release) text() string {

@@ -26,7 +26,7 @@ type delivery struct {
 	deadline time.Time // until when the message is surely ours
 }
 
-// handleMessage handles one message and deletes it, unless it has to come again. It gives its slot back once the claims of the
+// handleMessage handles one message and deletes it, unless it has to be delivered again. It gives its slot back once the claims of the
 // message are dealt with.
 func (q *Queue) handleMessage(ctx context.Context, url string, m sqstypes.Message, deadline time.Time) {
 	d := delivery{url: url, id: text(m.MessageId), handle: m.ReceiptHandle, deadline: deadline}
@@ -35,10 +35,10 @@ func (q *Queue) handleMessage(ctx context.Context, url string, m sqstypes.Messag
 	defer cancel()
 	unknown, again := q.perform(bounded, &d, m)
 	<-q.acting
-	if again || !q.beginIfFree(&q.settling, mostSettling) {
+	if again || !q.beginIfFree(&q.deleting, mostDeleting) {
 		return
 	}
-	defer q.endOne(&q.settling)
+	defer q.endOne(&q.deleting)
 	unknown = slices.DeleteFunc(unknown, func(id string) bool { return !q.mayStillGetClaim(bounded, d.Message, id) })
 	if len(unknown) > 0 && q.retryUnknown(d.id) {
 		q.wait(ctx, d, unknown)
@@ -48,7 +48,7 @@ func (q *Queue) handleMessage(ctx context.Context, url string, m sqstypes.Messag
 }
 
 // perform reads a message and does what it requests. It returns the instances that have no claim, and whether the
-// message has to come again.
+// message has to be delivered again.
 func (q *Queue) perform(ctx context.Context, d *delivery, m sqstypes.Message) (unknown []string, again bool) {
 	parsed, err := Parse(text(m.Body))
 	if err != nil {
@@ -63,7 +63,7 @@ func (q *Queue) perform(ctx context.Context, d *delivery, m sqstypes.Message) (u
 	}
 	unknown, err = q.performKind(ctx, parsed.Kind, parsed.Instances)
 	if err != nil {
-		log.FromContext(ctx).Error(err, "handling an interruption message; it comes again")
+		log.FromContext(ctx).Error(err, "handling an interruption message; SQS delivers it again")
 		return nil, true
 	}
 	return unknown, false
@@ -84,14 +84,14 @@ func (q *Queue) performKind(ctx context.Context, kind interruption.Kind, instanc
 	return unknown, errors.Join(failures...)
 }
 
-// remove deletes a message, which else comes again.
+// remove deletes a message, so that SQS does not deliver it again.
 func (q *Queue) remove(ctx context.Context, d delivery) {
 	if !acquire(ctx, q.removing) {
 		return
 	}
 	defer func() { <-q.removing }()
 	if _, err := q.SQS.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: &d.url, ReceiptHandle: d.handle}); err != nil {
-		log.FromContext(ctx).Error(err, "deleting an interruption message; it comes again")
+		log.FromContext(ctx).Error(err, "deleting an interruption message; SQS delivers it again")
 		return
 	}
 	q.Metrics.InterruptionDeleted.WithLabelValues().Inc()
@@ -114,7 +114,7 @@ func (q *Queue) wait(ctx context.Context, d delivery, instances []string) {
 			}
 			var err error
 			if instances, err = q.performKind(ctx, d.Kind, instances); err != nil {
-				log.FromContext(ctx).Error(err, "handling an interruption message; it comes again")
+				log.FromContext(ctx).Error(err, "handling an interruption message; SQS delivers it again")
 				return
 			}
 		}

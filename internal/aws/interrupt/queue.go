@@ -27,13 +27,13 @@ const (
 	// what they find out about foreign instances holds up neither them nor the actions on ours.
 	mostReceivers = 8
 	mostActions   = 100  // messages whose NodeClaims are searched for and deleted at a time
-	mostSettling  = 2000 // messages that wait for EC2 or for their deletion; the others just come again
+	mostDeleting  = 2000 // messages that wait for EC2 or for their deletion; SQS delivers others again
 	mostRemovals  = 20   // calls of DeleteMessage at a time
 
 	lookAgain      = time.Second   // for the claim of a message that came early
 	leftForRemoval = 2 * lookAgain // before the message is not ours any more
 	recent         = time.Minute   // a warning this young may be about an instance that EC2 does not show yet
-	mostEarly      = 100           // messages that wait so at a time; the others just come again
+	mostEarly      = 100           // messages that wait so at a time; SQS delivers others again
 
 	firstPause = 5 * time.Second // after an error; doubles
 	lastPause  = time.Minute
@@ -69,7 +69,7 @@ type Queue struct {
 	held      map[string]time.Time // messages that came before their claim, by id (H03)
 	early     int                  // how many of them wait for it now
 	receivers int                  // beside the loop of Start
-	settling  int                  // messages that wait for EC2 or for their deletion
+	deleting  int                  // messages that wait for EC2 or for their deletion
 }
 
 // Start reads the queue until the context ends. Nothing that goes wrong ends it.

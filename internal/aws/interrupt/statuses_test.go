@@ -53,13 +53,13 @@ func TestJudge(t *testing.T) {
 }
 
 type statusFake struct {
-	calls  int
-	answer func(filter string, round int) (ec2types.InstanceStatus, error)
+	calls   int
+	respond func(filter string, round int) (ec2types.InstanceStatus, error)
 }
 
 func (f *statusFake) DescribeInstanceStatus(_ context.Context, in *ec2.DescribeInstanceStatusInput, _ ...func(*ec2.Options)) (*ec2.DescribeInstanceStatusOutput, error) {
 	f.calls++
-	status, err := f.answer(*in.Filters[0].Name, (f.calls+2)/3)
+	status, err := f.respond(*in.Filters[0].Name, (f.calls+2)/3)
 	if err != nil || status.InstanceId == nil {
 		return &ec2.DescribeInstanceStatusOutput{}, err
 	}
@@ -83,7 +83,7 @@ func TestAnEpisodeIsCountedOnceAndActedOnOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster("i-1")
-		f := &statusFake{answer: func(filter string, round int) (ec2types.InstanceStatus, error) {
+		f := &statusFake{respond: func(filter string, round int) (ec2types.InstanceStatus, error) {
 			if filter != "system-status.status" || round == 4 { // it recovers for one round
 				return ec2types.InstanceStatus{}, nil
 			}
@@ -103,7 +103,7 @@ func TestInstancesOfOthersAreNotCounted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
-		f := &statusFake{answer: func(string, int) (ec2types.InstanceStatus, error) {
+		f := &statusFake{respond: func(string, int) (ec2types.InstanceStatus, error) {
 			return ec2types.InstanceStatus{InstanceId: new("i-other"), SystemStatus: check(time.Now().Add(-time.Hour))}, nil
 		}}
 		poll(t, f, c, 3*time.Minute)
@@ -117,7 +117,7 @@ func TestInstancesOfOthersAreNotCounted(t *testing.T) {
 func TestFM_H14_NotPermittedIsOneLineAndTheEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := &statusFake{answer: func(string, int) (ec2types.InstanceStatus, error) {
+		f := &statusFake{respond: func(string, int) (ec2types.InstanceStatus, error) {
 			return ec2types.InstanceStatus{}, code("UnauthorizedOperation")
 		}}
 		lines := poll(t, f, newCluster(), time.Hour)
@@ -131,7 +131,7 @@ func TestFM_E08_AThrottleDoesNotEndThePolling(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := &statusFake{}
-		f.answer = func(string, int) (ec2types.InstanceStatus, error) {
+		f.respond = func(string, int) (ec2types.InstanceStatus, error) {
 			if f.calls <= 5 {
 				return ec2types.InstanceStatus{}, code("RequestLimitExceeded")
 			}

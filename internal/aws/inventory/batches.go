@@ -33,7 +33,7 @@ func (i *Inventory) describeAll(ctx context.Context, ids []string) []batch.Resul
 		}
 	}
 	if err != nil && !awserr.Refused(err) {
-		return answerEach(ids, func(string) batch.Result[Instance] { return batch.Result[Instance]{Err: err} })
+		return resultForEach(ids, func(string) batch.Result[Instance] { return batch.Result[Instance]{Err: err} })
 	}
 	missing := slices.DeleteFunc(distinct(ids), func(id string) bool { _, described := found[id]; return described })
 	single := oneByOne(missing, func(id string) batch.Result[Instance] {
@@ -44,7 +44,7 @@ func (i *Inventory) describeAll(ctx context.Context, ids []string) []batch.Resul
 		}
 		return batch.Result[Instance]{Value: instance, Err: err}
 	})
-	return answerEach(ids, func(id string) batch.Result[Instance] {
+	return resultForEach(ids, func(id string) batch.Result[Instance] {
 		if instance, described := found[id]; described {
 			return batch.Result[Instance]{Value: instance}
 		}
@@ -73,7 +73,7 @@ func (i *Inventory) terminateAll(ctx context.Context, ids []string) []batch.Resu
 		states, err = i.terminateOnce(ctx, unique)
 	}
 	if err != nil && !awserr.Refused(err) {
-		return answerEach(ids, func(string) batch.Result[string] { return batch.Result[string]{Err: err} })
+		return resultForEach(ids, func(string) batch.Result[string] { return batch.Result[string]{Err: err} })
 	}
 	ending := func(state string) bool { return state == StateShuttingDown || state == StateTerminated }
 	missing := slices.DeleteFunc(distinct(ids), func(id string) bool { return ending(states[id]) })
@@ -84,7 +84,7 @@ func (i *Inventory) terminateAll(ctx context.Context, ids []string) []batch.Resu
 		}
 		return batch.Result[string]{Value: states[id], Err: err}
 	})
-	return answerEach(ids, func(id string) batch.Result[string] {
+	return resultForEach(ids, func(id string) batch.Result[string] {
 		if state := states[id]; ending(state) {
 			return batch.Result[string]{Value: state}
 		}
@@ -126,7 +126,7 @@ func oneByOne[R any](missing []string, call func(id string) batch.Result[R]) map
 	return results
 }
 
-func answerEach[R any](ids []string, respond func(id string) batch.Result[R]) []batch.Result[R] {
+func resultForEach[R any](ids []string, respond func(id string) batch.Result[R]) []batch.Result[R] {
 	out := make([]batch.Result[R], len(ids))
 	for n, id := range ids {
 		out[n] = respond(id)

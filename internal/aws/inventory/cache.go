@@ -16,7 +16,7 @@ const (
 	endedTTL = 2 * time.Hour
 )
 
-// instanceCache holds what is known about instances. There is no expiry: a complete list prunes it.
+// instanceCache caches instances. There is no expiry: a complete list prunes it.
 type instanceCache struct {
 	mu     sync.Mutex
 	known  map[string]entry
@@ -62,7 +62,7 @@ func (m *instanceCache) putLocked(i Instance, now time.Time, launched bool) Inst
 	return i
 }
 
-// find returns what is known about an instance; over says that it has ended.
+// find returns the cached instance; over says that it is terminated.
 func (m *instanceCache) find(id string) (i Instance, known, over bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -78,8 +78,8 @@ func New(o Options) *Inventory {
 	return i
 }
 
-// Remember takes note of an instance that was launched just now, before EC2 shows it.
-func (i *Inventory) Remember(instance Instance) { i.cache.store(instance, i.o.Now(), true) }
+// RecordLaunched stores an instance that was just launched, before EC2 lists it.
+func (i *Inventory) RecordLaunched(instance Instance) { i.cache.store(instance, i.o.Now(), true) }
 
 // Find returns an instance that exists, from the cache if it is there; NotFound once it has ended.
 func (i *Inventory) Find(ctx context.Context, id string) (Instance, error) {
@@ -107,7 +107,7 @@ func (i *Inventory) Fresh(ctx context.Context, id string) (Instance, error) {
 	fresh, err := i.describe.Do(ctx, id)
 	switch {
 	case awserr.NotFound(err) && i.cache.launchedRecently(id, i.o.Now()):
-		// We launched it: EC2 is only not showing it yet. Taken for gone, it would be left behind (E01, G3).
+		// We launched it: EC2 only does not list it yet. If it counted as terminated, it would be leaked (E01, G3).
 		return Instance{}, &cloud.Error{Op: op, Message: fmt.Sprintf("EC2 does not show %s yet, which was launched a moment ago", id), Err: err}
 	case awserr.NotFound(err) && !known && i.o.Now().Sub(i.o.Started()) < goneAfterLeading:
 		// An earlier process may have launched it a moment before we began to lead (E01, G3).

@@ -441,7 +441,7 @@ func TestFM_E01_ANewInstanceMayBeInvisible(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(map[string]ec2types.InstanceStateName{"i-new": running})
 		w.ec2.hidden["i-new"] = true
-		w.Remember(inventory.Instance{ID: "i-new", Zone: "eu-west-1a", State: inventory.StatePending, Launched: w.now})
+		w.RecordLaunched(inventory.Instance{ID: "i-new", Zone: "eu-west-1a", State: inventory.StatePending, Launched: w.now})
 		w.now = w.now.Add(time.Minute)
 		if _, err := w.List(t.Context()); err != nil {
 			t.Fatal(err)
@@ -464,7 +464,7 @@ func TestTrust_C07_TheAgeOfOurLaunchesIsOurs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(map[string]ec2types.InstanceStateName{"i-new": running})
-		w.Remember(inventory.Instance{ID: "i-new", Zone: "eu-west-1a", State: inventory.StatePending, Launched: w.now})
+		w.RecordLaunched(inventory.Instance{ID: "i-new", Zone: "eu-west-1a", State: inventory.StatePending, Launched: w.now})
 		ahead := w.ec2.instances["i-new"]
 		ahead.LaunchTime = new(w.now.Add(time.Hour))
 		w.ec2.instances["i-new"] = ahead

@@ -98,7 +98,7 @@ func TestLeftoversStayTogether(t *testing.T) {
 	})
 }
 
-func TestFM_A04_MoreThanAskedFor(t *testing.T) {
+func TestFM_A04_MoreThanRequested(t *testing.T) {
 	t.Parallel()
 	inBubble(t, twoZones(), func(l *fixture) {
 		t := l.t
@@ -163,7 +163,7 @@ func TestTokens(t *testing.T) {
 
 // Claims that get nothing retry in the order in which they came: who sets addresses aside first gets the
 // subnet that has most, and a map would say who that is.
-func TestClaimsAskAgainInOrder(t *testing.T) {
+func TestClaimsRetryInOrder(t *testing.T) {
 	t.Parallel()
 	want := []string{"subnet-b", "subnet-b2", "subnet-b3", "subnet-b4"}
 	for range 20 {

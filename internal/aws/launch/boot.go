@@ -21,7 +21,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
-// site is what is known about the cluster and the settings when a launch is prepared.
+// site has the properties of the cluster and the settings that a launch needs.
 type site struct {
 	cluster, endpoint, caBundle, dns, serviceCIDR, region string
 

@@ -17,7 +17,7 @@ import (
 
 const (
 	maxTypes     = 60  // instance types in one fleet
-	maxOverrides = 300 // what EC2 takes in one fleet
+	maxOverrides = 300 // what EC2 accepts in one fleet
 	flexibleFrom = 5   // spot with fewer types is often interrupted
 
 	tenancyDefault   = "default"
@@ -170,7 +170,7 @@ type pick struct {
 }
 
 // joinSubnets joins the choice with the subnets of its zones. Offerings that differ in their partition alone
-// become one pick. What EC2 would not take in one fleet is left out, the most expensive first; the cheapest of
+// become one pick. What EC2 would not accept in one fleet is left out, the most expensive first; the cheapest of
 // each type stays.
 func (c choice) joinSubnets(subnets map[string]chosenSubnet) []pick {
 	var first, more []pick

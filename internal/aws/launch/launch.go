@@ -47,7 +47,7 @@ type Discoverer interface {
 	PlacementGroup(ctx context.Context, class *awsv1.EC2NodeClass) (*discover.PlacementGroup, error)
 }
 
-// Cluster is what is known about the cluster; *eks.Cluster is one.
+// Cluster has the properties of the EKS cluster; *eks.Cluster implements it.
 type Cluster interface {
 	Name() string
 	Endpoint() string

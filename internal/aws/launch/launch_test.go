@@ -311,7 +311,7 @@ func TestOtherErrors(t *testing.T) {
 }
 
 // Answers may leave out what they usually have.
-func TestAnswersWithHoles(t *testing.T) {
+func TestIncompleteResponses(t *testing.T) {
 	t.Parallel()
 	inBubble(t, twoZones(), func(l *fixture) {
 		t := l.t
@@ -377,14 +377,14 @@ func TestOV_22_RequestsOfAddedResources(t *testing.T) {
 	with := kind("m5.large", onDemand("a", 0.1))
 	with.Capacity = resources.With(with.Capacity, lane, 3)
 	for name, tc := range map[string]struct {
-		asks string
-		fits bool
+		requests string
+		fits     bool
 	}{"as much as there is": {"3", true}, "more": {"4", false}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := newFixture(t, with, kind("c5.large", onDemand("a", 0.01)))
 			claim := nodeClaim("x")
-			claim.Spec.Resources.Requests[device] = resource.MustParse(tc.asks)
+			claim.Spec.Resources.Requests[device] = resource.MustParse(tc.requests)
 			r := l.request(claim)
 			r.Lanes = larger
 			result, err := l.Launch(t.Context(), r)

@@ -32,8 +32,8 @@ func (f *flaky) Do(r *http.Request) (*http.Response, error) {
 	if len(f.tokens) <= f.lose {
 		return nil, io.ErrUnexpectedEOF
 	}
-	answer := `<CreateFleetResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><requestId>r</requestId><fleetId>fleet-1</fleetId></CreateFleetResponse>`
-	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/xml"}}, Body: io.NopCloser(strings.NewReader(answer)), Request: r}, nil
+	response := `<CreateFleetResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><requestId>r</requestId><fleetId>fleet-1</fleetId></CreateFleetResponse>`
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/xml"}}, Body: io.NopCloser(strings.NewReader(response)), Request: r}, nil
 }
 
 // A03: a retry of the SDK after a lost response carries the same token, so EC2 launches once.

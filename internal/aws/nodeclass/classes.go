@@ -55,7 +55,7 @@ type launcher interface {
 	DeleteTemplates(ctx context.Context, class *awsv1.EC2NodeClass) error
 }
 
-// cluster is what is known about the cluster; *eks.Cluster is one.
+// cluster has the properties of the EKS cluster; *eks.Cluster implements it.
 type cluster interface {
 	Facts() awsv1.Facts
 	Version() (minor int, text string)

@@ -340,7 +340,7 @@ func TestFM_E13_ErrorsChangeNothing(t *testing.T) {
 
 // An empty response, unlike an error, empties the status: nothing is launched with it, and drift does not
 // compare with it.
-func TestFM_E15_EmptyAnswers(t *testing.T) {
+func TestFM_E15_EmptyResponses(t *testing.T) {
 	t.Parallel()
 	f := good()
 	f.Class.Status = nodeclass.Next(f).Status

@@ -95,26 +95,26 @@ func TestRefreshKeepsWhatDidNotChange(t *testing.T) {
 	}
 }
 
-// askedEC2 records the questions.
-type askedEC2 struct {
+// recordingEC2 records the questions.
+type recordingEC2 struct {
 	fakeEC2
 	types     *ec2.DescribeInstanceTypesInput
 	offerings *ec2.DescribeInstanceTypeOfferingsInput
 }
 
-func (a *askedEC2) DescribeInstanceTypes(ctx context.Context, in *ec2.DescribeInstanceTypesInput, o ...func(*ec2.Options)) (*ec2.DescribeInstanceTypesOutput, error) {
+func (a *recordingEC2) DescribeInstanceTypes(ctx context.Context, in *ec2.DescribeInstanceTypesInput, o ...func(*ec2.Options)) (*ec2.DescribeInstanceTypesOutput, error) {
 	a.types = in
 	return a.fakeEC2.DescribeInstanceTypes(ctx, in, o...)
 }
 
-func (a *askedEC2) DescribeInstanceTypeOfferings(ctx context.Context, in *ec2.DescribeInstanceTypeOfferingsInput, o ...func(*ec2.Options)) (*ec2.DescribeInstanceTypeOfferingsOutput, error) {
+func (a *recordingEC2) DescribeInstanceTypeOfferings(ctx context.Context, in *ec2.DescribeInstanceTypeOfferingsInput, o ...func(*ec2.Options)) (*ec2.DescribeInstanceTypeOfferingsOutput, error) {
 	a.offerings = in
 	return a.fakeEC2.DescribeInstanceTypeOfferings(ctx, in, o...)
 }
 
 func TestQuestions(t *testing.T) {
 	t.Parallel()
-	requested := &askedEC2{fakeEC2: fakeEC2{infos: allTypes(t)}}
+	requested := &recordingEC2{fakeEC2: fakeEC2{infos: allTypes(t)}}
 	newFixture(t, func(o *Options) { o.EC2 = requested })
 	filters := map[string]string{}
 	for _, f := range requested.types.Filters {

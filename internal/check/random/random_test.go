@@ -69,7 +69,7 @@ func TestProblemsHaveEverything(t *testing.T) {
 				for _, o := range pool.Types[j].Offerings {
 					note("reserved", o.Reservation != "" && o.Remaining > 0)
 					note("full", o.Reservation != "" && o.Remaining == 0)
-					note("sold out", !o.Available)
+					note("no capacity", !o.Available)
 				}
 			}
 		}

@@ -64,7 +64,7 @@ func (m *maker) wreckPools() {
 	case 4:
 		n := m.number()
 		p.NodeLimit = &n
-		p.Limits = []cluster.Limit{{Resource: "nobody.example/has", Remaining: m.number()}, {Resource: corev1.ResourceCPU, Remaining: m.number()}}
+		p.Limits = []cluster.Limit{{Resource: "absent.example/resource", Remaining: m.number()}, {Resource: corev1.ResourceCPU, Remaining: m.number()}}
 	case 5:
 		p.Types = append(slices.Clone(p.Types), p.Types...)
 	case 6:
@@ -116,7 +116,7 @@ func (m *maker) wreckNodes() {
 	case 1:
 		n.Allocatable = m.quantity()
 	case 2:
-		n.Pool = "nobody"
+		n.Pool = "absent"
 	case 3:
 		m.view.Nodes = append(m.view.Nodes, *n)
 	case 4:

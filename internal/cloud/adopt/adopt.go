@@ -103,7 +103,7 @@ func (a *Adopter[T]) orphans(claims []karpv1.NodeClaim, given map[string]types.U
 func (a *Adopter[T]) choose(claim *karpv1.NodeClaim, list []candidate[T], all []catalog.InstanceType) *candidate[T] {
 	var fitting []candidate[T]
 	for _, i := range list {
-		if lifecycle.BoughtFor(claim, i.Instance) && a.allowed(claim, i, all) {
+		if lifecycle.LaunchedFor(claim, i.Instance) && a.allowed(claim, i, all) {
 			fitting = append(fitting, i)
 		}
 	}

@@ -32,7 +32,7 @@ func Run(t *testing.T, open func(t *testing.T) Environment) {
 	t.Helper()
 	// any order: each has an environment of its own
 	for name, test := range map[string]func(*testing.T, Environment){
-		"a launch returns the instance that was launched": launchAnswers,
+		"a launch returns the instance that was launched": launchReturnsInstance,
 		"a launch is idempotent":                          launchIsIdempotent,
 		"a launch is idempotent across restarts":          launchSurvivesRestarts,
 		"launches at the same time":                       launchConcurrently,
@@ -90,7 +90,7 @@ func (l *Environment) ids(t *testing.T) []cloud.ID {
 	return out
 }
 
-func launchAnswers(t *testing.T, l Environment) {
+func launchReturnsInstance(t *testing.T, l Environment) {
 	t.Helper()
 	claim := l.Claim("one")
 	before, pool := claim.DeepCopy(), l.Pool.DeepCopy()
@@ -235,26 +235,26 @@ func offerings(list []catalog.InstanceType) map[offering]bool {
 func withoutCapacity(t *testing.T, l Environment) {
 	t.Helper()
 	before := l.types(t)
-	sale := offerings(before)
+	listed := offerings(before)
 	l.Exhaust()
 	_, err := l.Provider.Launch(t.Context(), l.Claim("one"))
 	if kind := kindOf(t, err); err == nil || kind != cloud.NoCapacity {
 		t.Errorf("launch: %v (kind %v), want NoCapacity", err, kind)
 	}
 	after := offerings(l.types(t))
-	if diff := cmp.Diff(keys(sale), keys(after)); diff != "" {
+	if diff := cmp.Diff(keys(listed), keys(after)); diff != "" {
 		t.Errorf("offerings without capacity are gone from the list (-before +after):\n%s", diff)
 	}
 	lost := 0
 	for key, available := range after {
-		if sale[key] && !available {
+		if listed[key] && !available {
 			lost++
 		}
 	}
 	if lost == 0 {
 		t.Error("a launch without capacity did not change what is available")
 	}
-	if diff := cmp.Diff(sale, offerings(before), cmp.AllowUnexported(offering{})); diff != "" {
+	if diff := cmp.Diff(listed, offerings(before), cmp.AllowUnexported(offering{})); diff != "" {
 		t.Errorf("a list that was given out changed (-before +after):\n%s", diff)
 	}
 	if ids := l.ids(t); len(ids) > 0 {

@@ -209,11 +209,11 @@ func TestFM_P02_GaugesHaveTheLowestKnownPrice(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			sizes, sale := map[string]catalog.InstanceType{}, map[offeringKey]bestOffering{}
+			sizes, offered := map[string]catalog.InstanceType{}, map[offeringKey]bestOffering{}
 			for _, o := range tc.pools {
-				mergeTypes([]catalog.InstanceType{{Name: "m5.large", Offerings: []catalog.Offering{o}}}, sizes, sale)
+				mergeTypes([]catalog.InstanceType{{Name: "m5.large", Offerings: []catalog.Offering{o}}}, sizes, offered)
 			}
-			if got := sale[offeringKey{"m5.large", "spot", "eu-west-1a"}].price; got != tc.want {
+			if got := offered[offeringKey{"m5.large", "spot", "eu-west-1a"}].price; got != tc.want {
 				t.Errorf("price %v, want %v", got, tc.want)
 			}
 		})

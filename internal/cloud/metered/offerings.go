@@ -50,7 +50,7 @@ func (g *Offerings) Refresh(ctx context.Context) error {
 		return err
 	}
 	slices.SortFunc(pools.Items, func(a, b karpv1.NodePool) int { return cmp.Compare(a.Name, b.Name) })
-	sizes, sale := map[string]catalog.InstanceType{}, map[offeringKey]bestOffering{}
+	sizes, offered := map[string]catalog.InstanceType{}, map[offeringKey]bestOffering{}
 	for i := range pools.Items {
 		pool, _ := pools.Items[i].Effective(g.Strict)
 		all, err := g.Types(ctx, pool)
@@ -59,15 +59,15 @@ func (g *Offerings) Refresh(ctx context.Context) error {
 			log.FromContext(ctx).V(1).Info("no instance types to show for a pool", "NodePool", klog.KRef("", pool.Name), "reason", err.Error())
 			continue
 		}
-		mergeTypes(all, sizes, sale)
+		mergeTypes(all, sizes, offered)
 	}
-	g.setGauges(sizes, sale)
+	g.setGauges(sizes, offered)
 	return nil
 }
 
 // mergeTypes merges the types of one pool into those of all. A type that pools see with different sizes has the
 // size of the first; an offering has the lowest price that any pool knows for it.
-func mergeTypes(all []catalog.InstanceType, sizes map[string]catalog.InstanceType, sale map[offeringKey]bestOffering) {
+func mergeTypes(all []catalog.InstanceType, sizes map[string]catalog.InstanceType, offered map[offeringKey]bestOffering) {
 	for i := range all {
 		t := &all[i]
 		if _, seen := sizes[t.Name]; !seen {
@@ -75,18 +75,18 @@ func mergeTypes(all []catalog.InstanceType, sizes map[string]catalog.InstanceTyp
 		}
 		for _, o := range t.Offerings {
 			key := offeringKey{t.Name, o.CapacityType, o.Zone}
-			best := sale[key]
+			best := offered[key]
 			if known := o.Price > 0 || o.Free; known && (!best.known || o.Price < best.price) {
 				best.price, best.known = o.Price, true
 			}
 			best.available = best.available || o.Available
-			sale[key] = best
+			offered[key] = best
 		}
 	}
 }
 
 // setGauges sets the series of what exists and deletes the others: to empty a gauge first would show as a gap.
-func (g *Offerings) setGauges(sizes map[string]catalog.InstanceType, sale map[offeringKey]bestOffering) {
+func (g *Offerings) setGauges(sizes map[string]catalog.InstanceType, offered map[offeringKey]bestOffering) {
 	m := g.Metrics
 	// any order: each has a series of its own
 	for name, t := range sizes {
@@ -101,7 +101,7 @@ func (g *Offerings) setGauges(sizes map[string]catalog.InstanceType, sale map[of
 		}
 	}
 	// any order: each has a series of its own
-	for key, o := range sale {
+	for key, o := range offered {
 		available := 0.0
 		if o.available {
 			available = 1
@@ -111,7 +111,7 @@ func (g *Offerings) setGauges(sizes map[string]catalog.InstanceType, sale map[of
 	}
 	// any order: each has a series of its own
 	for key := range g.offerings {
-		if _, still := sale[key]; !still {
+		if _, still := offered[key]; !still {
 			m.OfferingAvailable.DeleteLabelValues(key.instanceType, key.capacityType, key.zone)
 			m.OfferingPrice.DeleteLabelValues(key.instanceType, key.capacityType, key.zone)
 		}
@@ -120,7 +120,7 @@ func (g *Offerings) setGauges(sizes map[string]catalog.InstanceType, sale map[of
 	for name := range sizes {
 		g.shown[name] = true
 	}
-	for key := range sale {
+	for key := range offered {
 		g.offerings[key] = true
 	}
 }

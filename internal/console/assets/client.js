@@ -30,7 +30,7 @@ export function takeToken() {
   return false;
 }
 
-// keepToken keeps the token for this tab; an empty one is forgotten.
+// keepToken keeps the token for this tab; an empty one is removed.
 export function keepToken(text) {
   token = (text ?? '').trim();
   try {

@@ -71,7 +71,7 @@ function within(list, length) {
   return [...held, ...list.slice(from)];
 }
 
-export function forgetCosts() {
+export function clearCosts() {
   recorded = [];
   points = [];
   sampled = [];

@@ -46,7 +46,7 @@ export function startFleet(openNode) {
   new ResizeObserver(draw).observe(map);
 }
 
-export function forgetFleet() {
+export function clearFleet() {
   fleet = null;
   hideCard();
 }

@@ -3,9 +3,9 @@ import { byID, clear, el, set, show, sync, write } from './dom.js';
 import { age, amount, hourly, moment, monthly, number, percent, plural, secondOf, shareOf } from './format.js';
 import * as client from './client.js';
 import { documentOf, fillDrawer, isShown, nameOf, openDrawer, startDrawer } from './document.js';
-import { forgetFleet, showFleet, startFleet } from './fleet.js';
-import { forgetCosts, showCosts, startCosts } from './costs.js';
-import { forgetSavings, showSavings, startSavings } from './savings.js';
+import { clearFleet, showFleet, startFleet } from './fleet.js';
+import { clearCosts, showCosts, startCosts } from './costs.js';
+import { clearSavings, showSavings, startSavings } from './savings.js';
 import { eventsWanted, showPending, showTimeline, startTimeline } from './timeline.js';
 import { showChoices, startWhatIf } from './whatif.js';
 
@@ -38,7 +38,7 @@ function start() {
   });
   byID('forget').addEventListener('click', () => {
     client.keepToken('');
-    askForToken('This tab has forgotten its token.');
+    askForToken('The token was removed from this tab.');
   });
   byID('refresh').addEventListener('click', refresh);
   byID('pause').addEventListener('click', (event) => {
@@ -243,9 +243,9 @@ function showFreshness() {
 
 // wipe removes all data from the page: whoever sits down here next has no token.
 function wipe() {
-  forgetFleet();
-  forgetCosts();
-  forgetSavings();
+  clearFleet();
+  clearCosts();
+  clearSavings();
   for (const id of ['totals', 'map', 'timeline', 'pending', 'chart', 'chart-readout', 'without-choices', 'whatif-result', 'fleet-notes', 'card']) clear(byID(id));
   write(byID('source'), 'console');
 }

@@ -19,7 +19,7 @@ export function showSavings(savings) {
   draw();
 }
 
-export function forgetSavings() {
+export function clearSavings() {
   report = null;
   for (const id of ['savings-columns', 'savings-rows', 'savings-answer', 'savings-notes']) clear(byID(id));
 }

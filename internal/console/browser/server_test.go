@@ -109,13 +109,13 @@ func guarded(next http.Handler) http.Handler {
 
 // endpoints are the real ones, but for the documents that a case makes up.
 func endpoints(s *service) http.Handler {
-	answers := api.Handler(s)
+	responses := api.Handler(s)
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		s.mu.Lock()
 		explain := s.explain
 		s.mu.Unlock()
 		if explain == nil || req.URL.Path != api.Prefix+"explain" {
-			answers.ServeHTTP(w, req)
+			responses.ServeHTTP(w, req)
 			return
 		}
 		q := req.URL.Query()

@@ -158,7 +158,7 @@ func ofWeb(replicas int32) autoscalingv1beta1.CapacityBufferSpec {
 
 // CB-14, CB-17: a kind that may not be read is reported once, on the log and on the buffers that need it, and not again with
 // every pass. Once it may be read, they work.
-func TestCB_17_WhatMayNotBeReadIsToldOnce(t *testing.T) {
+func TestCB_17_MissingPermissionsAreReportedOnce(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, bufferOf("spare", ofWeb(2)), web())
 	s.denied["PodTemplateList"] = apierrors.NewForbidden(schema.GroupResource{Resource: "podtemplates"}, "", errors.New("no"))

@@ -150,7 +150,7 @@ func (r *Claims) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 
 // advance observes, decides and performs until there is nothing more to do now.
 func (r *Claims) advance(ctx context.Context, stored, claim *karpv1.NodeClaim) (time.Duration, error) {
-	const enough = 3 // the finalizer, then the rest; one to spare
+	const enough = 3 // the finalizer, then everything else, and one more
 	for range enough {
 		facts, err := r.observe(ctx, claim)
 		if err != nil {

@@ -47,7 +47,7 @@ type claimWorld struct {
 	writes   int   // of any kind
 	failing  error // of the next writes of a status
 	launches int
-	answer   error // of the cloud; nil: an instance
+	response error // of the cloud; nil: an instance
 
 	events     []string // name of the object and reason
 	ended      []string
@@ -71,8 +71,8 @@ func (w *claimWorld) Failed(_ *karpv1.NodeClaim, reason, _ string) {
 
 func (w *claimWorld) Launch(context.Context, *karpv1.NodeClaim) (cloud.Instance, error) {
 	w.launches++
-	if w.answer != nil {
-		return cloud.Instance{}, w.answer
+	if w.response != nil {
+		return cloud.Instance{}, w.response
 	}
 	return cloud.Instance{ID: claimInstance, Type: "m5.large", Zone: "a", CapacityType: "spot"}, nil
 }
@@ -180,7 +180,7 @@ func TestClaimBecomesANode(t *testing.T) {
 		t.Fatalf("LC-01, LC-03: after one pass the claim has finalizers %v, id %q, labels %v", c.Finalizers, c.Status.ProviderID, c.Labels)
 	}
 	if result := w.pass(t); result.RequeueAfter != 15*time.Minute {
-		t.Errorf("LC-14: looks again after %s", result.RequeueAfter)
+		t.Errorf("LC-14: requeues after %s", result.RequeueAfter)
 	}
 	if n := testutil.CollectAndCount(w.metrics.NodeClaimsDisrupted); n != 2 { // so that the first timeout is an increase
 		t.Errorf("%d series of disruptions before any, want those of the two timeouts, at 0", n)
@@ -257,7 +257,7 @@ func TestNoCapacityDeletesTheClaimAndTellsItsPods(t *testing.T) {
 		return p
 	}
 	w := newClaimWorld(t, newClaim(), pod("waits", ""), pod("runs", "elsewhere"))
-	w.answer = &cloud.Error{Kind: cloud.NoCapacity, Message: "nothing left"}
+	w.response = &cloud.Error{Kind: cloud.NoCapacity, Message: "nothing left"}
 	w.reconciler.PlannedPods = func(claim string) []types.NamespacedName {
 		return []types.NamespacedName{{Namespace: "ns", Name: claim}, {Namespace: "ns", Name: "waits"}, {Namespace: "ns", Name: "runs"}}
 	}
@@ -281,7 +281,7 @@ func TestTrust_B05_ADeniedLaunchIsReportedOnClaimAndPods(t *testing.T) {
 	t.Parallel()
 	waits := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "waits", Namespace: "ns"}}
 	w := newClaimWorld(t, newClaim(), waits)
-	w.answer = &cloud.Error{Kind: cloud.Denied, Op: "create fleet", Reason: "Unauthorized", Message: "allow ec2:CreateFleet"}
+	w.response = &cloud.Error{Kind: cloud.Denied, Op: "create fleet", Reason: "Unauthorized", Message: "allow ec2:CreateFleet"}
 	w.reconciler.PlannedPods = func(string) []types.NamespacedName { return []types.NamespacedName{{Namespace: "ns", Name: "waits"}} }
 	w.pass(t)
 	want := []string{"c LaunchFailed", "waits LaunchFailed"}
@@ -300,7 +300,7 @@ func TestTrust_B05_ADeniedLaunchIsReportedOnClaimAndPods(t *testing.T) {
 func TestFM_A09_LaunchesAreSpaced(t *testing.T) {
 	t.Parallel()
 	w := newClaimWorld(t, newClaim())
-	w.answer = errors.New("denied")
+	w.response = errors.New("denied")
 	var waits []time.Duration
 	for w.now.Sub(claimBorn) < 5*time.Minute {
 		result := w.pass(t)
@@ -346,25 +346,25 @@ func (c *staleClient) Get(ctx context.Context, key client.ObjectKey, obj client.
 
 func TestCacheThatLags(t *testing.T) {
 	t.Parallel()
-	for name, answer := range map[string]error{"after a write": nil, "after a deletion": &cloud.Error{Kind: cloud.NoCapacity}} {
+	for name, response := range map[string]error{"after a write": nil, "after a deletion": &cloud.Error{Kind: cloud.NoCapacity}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newClaim()
 			c.Finalizers = []string{karpv1.FinalizerTermination}
 			w := newClaimWorld(t, c)
 			lagging := &staleClient{Client: w.api}
-			w.reconciler.Client, w.answer = lagging, answer
+			w.reconciler.Client, w.response = lagging, response
 			old := w.claim(t)
 			w.pass(t)
 			lagging.old = old
 			writes := w.writes
 			w.now = w.now.Add(2 * time.Minute) // an error may be tried again
 			if result := w.pass(t); result.RequeueAfter == 0 || w.launches != 1 || w.writes != writes {
-				t.Errorf("%d launches, %d more writes, looks again after %s", w.launches, w.writes-writes, result.RequeueAfter)
+				t.Errorf("%d launches, %d more writes, requeues after %s", w.launches, w.writes-writes, result.RequeueAfter)
 			}
 			lagging.old, w.now = nil, claimBorn
 			w.pass(t)
-			if (len(w.ended) == 1) != (answer != nil) {
+			if (len(w.ended) == 1) != (response != nil) {
 				t.Errorf("once the cache has caught up: ended %v", w.ended)
 			}
 		})
@@ -407,7 +407,7 @@ func TestRegistrationWaitsForGates(t *testing.T) {
 	w.reconciler.Gates = []cloud.Gate{gate}
 	w.pass(t)
 	if result := w.pass(t); result.RequeueAfter != 7*time.Second || w.state(t, karpv1.ConditionRegistered) != "Unknown/RegistrationHookPending" {
-		t.Errorf("LC-09: Registered is %s, looks again after %s", w.state(t, karpv1.ConditionRegistered), result.RequeueAfter)
+		t.Errorf("LC-09: Registered is %s, requeues after %s", w.state(t, karpv1.ConditionRegistered), result.RequeueAfter)
 	}
 	gate.wait = 0
 	if w.pass(t); w.state(t, karpv1.ConditionRegistered) != "True/Registered" {

@@ -50,7 +50,7 @@ func TestExpiration(t *testing.T) {
 				t.Fatal(err)
 			}
 			if deleted := w.claim(t).DeletionTimestamp != nil; deleted != tc.wantDeleted || result.RequeueAfter != tc.wantAfter {
-				t.Errorf("deleted %t, looks again after %s; want %t and %s", deleted, result.RequeueAfter, tc.wantDeleted, tc.wantAfter)
+				t.Errorf("deleted %t, requeues after %s; want %t and %s", deleted, result.RequeueAfter, tc.wantDeleted, tc.wantAfter)
 			}
 		})
 	}

@@ -16,13 +16,13 @@ import (
 
 // slowCloud responds to launches when the test lets it.
 type slowCloud struct {
-	asked    atomic.Int32
-	began    chan struct{}
-	response chan error
+	requested atomic.Int32
+	began     chan struct{}
+	response  chan error
 }
 
 func (c *slowCloud) Launch(context.Context, *karpv1.NodeClaim) (cloud.Instance, error) {
-	c.asked.Add(1)
+	c.requested.Add(1)
 	c.began <- struct{}{}
 	if err := <-c.response; err != nil {
 		return cloud.Instance{}, err
@@ -52,8 +52,8 @@ func TestTrust_A08_LaunchesDoNotHoldWorkers(t *testing.T) {
 		t.Errorf("%d writes while the cloud is called, want that of the finalizer", w.writes)
 	}
 	provider.response <- nil
-	if name := <-woken; name != "c" || provider.asked.Load() != 1 {
-		t.Errorf("%s is woken after %d launches", name, provider.asked.Load())
+	if name := <-woken; name != "c" || provider.requested.Load() != 1 {
+		t.Errorf("%s is woken after %d launches", name, provider.requested.Load())
 	}
 	w.pass(t)
 	if got := w.state(t, karpv1.ConditionLaunched); got != "True/Launched" || w.claim(t).Status.ProviderID != claimInstance {
@@ -72,8 +72,8 @@ func TestTrust_A08_RefusedLaunchesAreReportedOnce(t *testing.T) {
 	<-woken
 	w.now = w.now.Add(time.Minute) // of other work
 	result := w.pass(t)
-	if got := w.state(t, karpv1.ConditionLaunched); got != "Unknown/Unauthorized" || provider.asked.Load() != 1 || result.RequeueAfter == 0 {
-		t.Errorf("Launched is %s after %d launches, tried again after %s", got, provider.asked.Load(), result.RequeueAfter)
+	if got := w.state(t, karpv1.ConditionLaunched); got != "Unknown/Unauthorized" || provider.requested.Load() != 1 || result.RequeueAfter == 0 {
+		t.Errorf("Launched is %s after %d launches, tried again after %s", got, provider.requested.Load(), result.RequeueAfter)
 	}
 	w.pass(t)
 	<-provider.began // it is tried again
@@ -138,7 +138,7 @@ func TestTrust_A08_StopWaitsForLaunches(t *testing.T) {
 	if err := w.api.Create(t.Context(), other); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.reconciler.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "other"}}); err != nil || provider.asked.Load() != 1 {
-		t.Errorf("%v, %d launches", err, provider.asked.Load())
+	if _, err := w.reconciler.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "other"}}); err != nil || provider.requested.Load() != 1 {
+		t.Errorf("%v, %d launches", err, provider.requested.Load())
 	}
 }

@@ -87,19 +87,19 @@ func TestTrust_C04_TheBestSoFarIsUsed(t *testing.T) {
 		s.node(fmt.Sprintf("n%d", i), fmt.Sprintf("web-%d", i))
 	}
 	s.clock = s.clock.Add(time.Hour)
-	asked := 0
+	requested := 0
 	s.Decide = func(v disrupt.View, stop func() bool) disrupt.Decision {
 		joint := v.Joint
 		v.Joint = func() bool { // each poll takes a quarter of a minute
 			s.clock = s.clock.Add(15 * time.Second)
-			asked++
+			requested++
 			return joint()
 		}
 		return disrupt.Next(v, stop)
 	}
 	s.mustPass()
-	if n := testutil.ToFloat64(s.metrics.DisruptionTimeouts.WithLabelValues("multi")); n != 1 || asked < 4 {
-		t.Errorf("%v searches ran out of time after %d polls, want one", n, asked)
+	if n := testutil.ToFloat64(s.metrics.DisruptionTimeouts.WithLabelValues("multi")); n != 1 || requested < 4 {
+		t.Errorf("%v searches ran out of time after %d polls, want one", n, requested)
 	}
 	if _, gone := s.claims(); len(gone) == 0 {
 		t.Error("nothing that was found is done")

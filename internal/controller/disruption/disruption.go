@@ -208,7 +208,7 @@ func (d *Disruption) Pass(ctx context.Context) error {
 	return err
 }
 
-func (d *Disruption) mayPass() (askIn time.Duration, may bool) {
+func (d *Disruption) mayPass() (retryIn time.Duration, may bool) {
 	return command.MayPass(d.Store.Synced(), d.ClockOff != nil && d.ClockOff())
 }
 

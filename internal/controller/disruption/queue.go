@@ -56,7 +56,7 @@ func (q *commandQueue) takeTurn(token string) (end func()) {
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		if !q.state.IsRunning(token) {
-			delete(q.turns, token) // who waits for it finds nothing to do
+			delete(q.turns, token) // workers that wait for it find nothing to do
 		}
 		turn.Unlock()
 	}

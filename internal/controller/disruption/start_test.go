@@ -278,7 +278,7 @@ func TestReplacementsFromTheTemplate(t *testing.T) {
 	s.mustPass()
 	made := s.replacements()
 	if len(made) != 2 || len(made[0].Spec.Resources.Requests) > 0 {
-		t.Fatalf("replacements are %+v, want two that request nothing in particular", made)
+		t.Fatalf("replacements are %+v, want two without requests", made)
 	}
 	s.up(made[0].Name, made[1].Name)
 	s.work(10 * time.Second)

@@ -24,10 +24,10 @@ func (w wire) RoundTrip(*http.Request) (*http.Response, error) {
 
 // Trust C04: a response of the API server, even an error, is progress of the loop that sent the request, and of no other. A request
 // without a response is none.
-func TestTrust_C04_AnswersAreProgress(t *testing.T) {
+func TestTrust_C04_ResponsesAreProgress(t *testing.T) {
 	t.Parallel()
 	one, two := &steps{}, &steps{}
-	ask := func(ctx context.Context, err error) {
+	query := func(ctx context.Context, err error) {
 		response, got := BeatOnResponse(wire{err}).RoundTrip(httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
 		if err := response.Body.Close(); err != nil {
 			t.Error(err)
@@ -37,9 +37,9 @@ func TestTrust_C04_AnswersAreProgress(t *testing.T) {
 		}
 	}
 	ctx := WithPulse(t.Context(), one)
-	ask(ctx, nil)
-	ask(WithPulse(t.Context(), two), errors.New("connection refused"))
-	ask(t.Context(), nil)
+	query(ctx, nil)
+	query(WithPulse(t.Context(), two), errors.New("connection refused"))
+	query(t.Context(), nil)
 	if one.count != 1 || two.count != 0 {
 		t.Errorf("%d and %d steps, want one of the loop that was served", one.count, two.count)
 	}

@@ -50,7 +50,7 @@ func (d *Drains) Register(mgr ctrl.Manager) error {
 	}})
 }
 
-// recordWaits takes in what a node waits for; nothing means that it does not wait. A claim without a Node has the
+// recordWaits records what a node waits for; nothing means that it does not wait. A claim without a Node has the
 // name of the claim.
 func (d *Drains) recordWaits(n *corev1.Node, claim *karpv1.NodeClaim, waits []drain.Wait, now time.Time) {
 	if d == nil {

@@ -70,7 +70,7 @@ func full() *policyv1.PodDisruptionBudget {
 	return b
 }
 
-func TestLC35_AnswersOfTheEvictionAPI(t *testing.T) {
+func TestLC35_ResponsesOfTheEvictionAPI(t *testing.T) {
 	t.Parallel()
 	pods := schema.GroupResource{Resource: "pods"}
 	terminating := apierrors.NewForbidden(pods, "web", errors.New("namespace"))

@@ -93,7 +93,7 @@ func TestNodeHealth(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := result.RequeueAfter.Round(time.Minute); got != tc.after {
-				t.Errorf("looks again after %s, want %s", got, tc.after)
+				t.Errorf("requeues after %s, want %s", got, tc.after)
 			}
 			claim := &karpv1.NodeClaim{}
 			if w.has("c", claim); (claim.DeletionTimestamp != nil) != tc.gone {

@@ -147,7 +147,7 @@ func TestReboot(t *testing.T) {
 	}
 	s.clock = s.clock.Add(time.Minute)
 	if after := s.must(); after != 15*time.Second {
-		t.Errorf("looks again after %s", after)
+		t.Errorf("requeues after %s", after)
 	}
 	s.boot("new")
 	s.clock = s.clock.Add(time.Minute)

@@ -89,16 +89,16 @@ func TestFM_L15_NoDrainWhenTheInstanceIsGone(t *testing.T) {
 	t.Parallel()
 	unhealthy := func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown }
 	for name, tc := range map[string]struct {
-		change    func(*corev1.Node)
-		alive     bool
-		err       error
-		wantGone  bool
-		wantAsked int
+		change      func(*corev1.Node)
+		alive       bool
+		err         error
+		wantGone    bool
+		wantLookups int
 	}{
-		"FM L15 not ready, gone":               {change: unhealthy, wantGone: true, wantAsked: 1},
-		"not ready, there":                     {change: unhealthy, alive: true, wantAsked: 1},
-		"FM L16 not ready, cloud out of order": {change: unhealthy, err: &cloud.Error{Kind: cloud.Unknown, Err: errors.New("503")}, wantAsked: 1},
-		"FM L16 not ready, cloud throttles":    {change: unhealthy, err: &cloud.Error{Kind: cloud.Throttled}, wantAsked: 1},
+		"FM L15 not ready, gone":               {change: unhealthy, wantGone: true, wantLookups: 1},
+		"not ready, there":                     {change: unhealthy, alive: true, wantLookups: 1},
+		"FM L16 not ready, cloud out of order": {change: unhealthy, err: &cloud.Error{Kind: cloud.Unknown, Err: errors.New("503")}, wantLookups: 1},
+		"FM L16 not ready, cloud throttles":    {change: unhealthy, err: &cloud.Error{Kind: cloud.Throttled}, wantLookups: 1},
 		"E03 ready, said to be gone":           {change: func(*corev1.Node) {}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -110,8 +110,8 @@ func TestFM_L15_NoDrainWhenTheInstanceIsGone(t *testing.T) {
 				t.Fatal(err)
 			}
 			gone := !w.has("n", &corev1.Node{})
-			if gone != tc.wantGone || w.cloud.found != tc.wantAsked {
-				t.Errorf("gone: %t, called %d times, want %t, %d", gone, w.cloud.found, tc.wantGone, tc.wantAsked)
+			if gone != tc.wantGone || w.cloud.found != tc.wantLookups {
+				t.Errorf("gone: %t, called %d times, want %t, %d", gone, w.cloud.found, tc.wantGone, tc.wantLookups)
 			}
 			if !gone && w.queue.Len() != 1 {
 				t.Error("the drain did not begin")

@@ -15,7 +15,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/store"
 )
 
-// podState is a pod and what is known of its way to a node.
+// podState is a pod and its progress towards a node.
 type podState struct {
 	pod       *corev1.Pod
 	resources []podResource // counted on its node; nil: not counted

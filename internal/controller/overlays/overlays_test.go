@@ -38,18 +38,18 @@ const device = "example.com/device"
 // world is a cluster with overlays, and a cloud with one list of types for all pools.
 type world struct {
 	*Overlays
-	t     *testing.T
-	kube  client.Client
-	list  []catalog.InstanceType
-	fails map[string]error // by pool: its types cannot be listed
-	asked int              // how often types were listed
-	reads error            // overlays cannot be read
-	now   time.Time
-	table resources.Table
-	rearm int // how often consolidation was triggered again
-	plans int // how often a plan was requested
-	said  []string
-	log   logr.Logger
+	t         *testing.T
+	kube      client.Client
+	list      []catalog.InstanceType
+	fails     map[string]error // by pool: its types cannot be listed
+	requested int              // how often types were listed
+	reads     error            // overlays cannot be read
+	now       time.Time
+	table     resources.Table
+	rearm     int // how often consolidation was triggered again
+	plans     int // how often a plan was requested
+	said      []string
+	log       logr.Logger
 }
 
 // context carries the log of the test.
@@ -78,7 +78,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		Client: w.kube, Reader: w.kube, Informers: &informertest.FakeInformers{Scheme: scheme}, Store: w, Words: reqs.CoreVocabulary(), Events: w,
 		Classes: []lookup.ClassKind{{GroupKind: schema.GroupKind{Group: awsv1.Group, Kind: awsv1.Kind}, New: func() client.Object { return &awsv1.EC2NodeClass{} }}},
 		Types: func(_ context.Context, pool *karpv1.NodePool) ([]catalog.InstanceType, error) {
-			w.asked++
+			w.requested++
 			return w.list, w.fails[pool.Name]
 		},
 		Now: func() time.Time { return w.now }, Changed: func() { w.plans++ },

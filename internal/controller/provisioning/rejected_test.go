@@ -36,7 +36,7 @@ func TestTrust_C03_OneRejectedPlanDoesNotStopTheOthers(t *testing.T) {
 	if len(claims.Items) != 1 || !l.emitted.Saw("honest Nominated") {
 		t.Errorf("%d claims, told %q", len(claims.Items), l.emitted.Said)
 	}
-	if !l.emitted.Saw("villain FailedScheduling", "left out, since a plan with it broke a rule: pod/default/villain: SpreadUnmet") {
+	if !l.emitted.Saw("villain FailedScheduling", "left out, because a plan with it broke a rule: pod/default/villain: SpreadUnmet") {
 		t.Errorf("the pod to blame was told %q", l.emitted.Said)
 	}
 	if n := testutil.ToFloat64(l.metrics.SchedulerRejectedPlans.WithLabelValues("provisioner", "SpreadUnmet")); n != 2 {

@@ -101,7 +101,7 @@ func (w *Versions) cacheIsStale(claim *karpv1.NodeClaim) bool {
 	return false
 }
 
-// dropClaim drops what is known of a claim that is gone.
+// dropClaim drops the state of a deleted claim.
 func (w *Versions) dropClaim(name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

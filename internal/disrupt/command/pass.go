@@ -18,7 +18,7 @@ const (
 
 // MayPass reports whether a pass may be made, and if not, when to check again. Without a complete cache nothing is known, and
 // with a clock that is off ages and budgets are wrong (FM N06). Commands that run are finished all the same.
-func MayPass(cacheComplete, clockOff bool) (askIn time.Duration, may bool) {
+func MayPass(cacheComplete, clockOff bool) (retryIn time.Duration, may bool) {
 	return Unsynced, cacheComplete && !clockOff
 }
 

@@ -18,7 +18,7 @@ type laidOut struct {
 	Document inspect.Document `json:"document"`
 }
 
-// Handler serves the questions that the web page asks, answered by any Service. It has no limits, so that it is for one user.
+// Handler serves the requests of the web page from any Service. It has no limits, so it is for a single user.
 func Handler(s inspect.Service) http.Handler {
 	routes := http.NewServeMux()
 	// any order: each has its own path
@@ -27,10 +27,10 @@ func Handler(s inspect.Service) http.Handler {
 			f, err := s.Fleet(req.Context())
 			return respond(w, f, err)
 		},
-		"GET " + pathExplain: func(w http.ResponseWriter, req *http.Request) error { return answerExplain(w, req, s.Explain) },
-		"GET " + pathHistory: func(w http.ResponseWriter, req *http.Request) error { return answerHistory(w, req, s.History) },
+		"GET " + pathExplain: func(w http.ResponseWriter, req *http.Request) error { return handleExplain(w, req, s.Explain) },
+		"GET " + pathHistory: func(w http.ResponseWriter, req *http.Request) error { return handleHistory(w, req, s.History) },
 		"GET " + pathSavings: func(w http.ResponseWriter, req *http.Request) error { return answerSavings(w, req, s.Savings) },
-		"POST " + pathPlan:   func(w http.ResponseWriter, req *http.Request) error { return answerPlan(w, req, s.Plan) },
+		"POST " + pathPlan:   func(w http.ResponseWriter, req *http.Request) error { return handlePlan(w, req, s.Plan) },
 	} {
 		routes.HandleFunc(path, func(w http.ResponseWriter, req *http.Request) {
 			protect(w)
@@ -48,43 +48,43 @@ func protect(w http.ResponseWriter) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 }
 
-func answerExplain(w http.ResponseWriter, req *http.Request, ask func(context.Context, inspect.Subject) (inspect.Explanation, error)) error {
+func handleExplain(w http.ResponseWriter, req *http.Request, load func(context.Context, inspect.Subject) (inspect.Explanation, error)) error {
 	about, document, err := parseExplain(req.URL.RawQuery)
 	if err != nil {
 		return problem{http.StatusBadRequest, err.Error()}
 	}
 	ctx, cancel := context.WithTimeout(req.Context(), fleetWithin)
 	defer cancel()
-	e, err := ask(ctx, about)
+	e, err := load(ctx, about)
 	if err == nil && document {
 		return respond(w, laidOut{Response: e, Document: e.Document()}, nil)
 	}
 	return respond(w, e, err)
 }
 
-func answerHistory(w http.ResponseWriter, req *http.Request, ask func(context.Context, inspect.HistoryQuery) (inspect.History, error)) error {
+func handleHistory(w http.ResponseWriter, req *http.Request, load func(context.Context, inspect.HistoryQuery) (inspect.History, error)) error {
 	query, err := parseHistory(req.URL.RawQuery)
 	if err != nil {
 		return problem{http.StatusBadRequest, err.Error()}
 	}
 	ctx, cancel := context.WithTimeout(req.Context(), fleetWithin)
 	defer cancel()
-	h, err := ask(ctx, query)
+	h, err := load(ctx, query)
 	return respond(w, h, err)
 }
 
-func answerSavings(w http.ResponseWriter, req *http.Request, ask func(context.Context, inspect.SavingsQuery) (inspect.Savings, error)) error {
+func answerSavings(w http.ResponseWriter, req *http.Request, load func(context.Context, inspect.SavingsQuery) (inspect.Savings, error)) error {
 	query, err := parseSavings(req.URL.RawQuery)
 	if err != nil {
 		return problem{http.StatusBadRequest, err.Error()}
 	}
 	ctx, cancel := context.WithTimeout(req.Context(), fleetWithin)
 	defer cancel()
-	s, err := ask(ctx, query)
+	s, err := load(ctx, query)
 	return respond(w, s, err)
 }
 
-func answerPlan(w http.ResponseWriter, req *http.Request, ask func(context.Context, inspect.WhatIf) (inspect.Changes, error)) error {
+func handlePlan(w http.ResponseWriter, req *http.Request, load func(context.Context, inspect.WhatIf) (inspect.Changes, error)) error {
 	document, err := parsePlan(req.URL.RawQuery)
 	if err != nil {
 		return problem{http.StatusBadRequest, err.Error()}
@@ -93,7 +93,7 @@ func answerPlan(w http.ResponseWriter, req *http.Request, ask func(context.Conte
 	if err != nil {
 		return err
 	}
-	changes, err := ask(req.Context(), change)
+	changes, err := load(req.Context(), change)
 	if err == nil && document {
 		return respond(w, laidOut{Response: changes, Document: changes.Document()}, nil)
 	}

@@ -21,14 +21,14 @@ import (
 
 const (
 	mostText    = 4 << 10 // bytes of an error that are shown
-	mostRetries = 3       // of a question that is to be asked again
+	mostRetries = 3       // of a request that is to be repeated
 )
 
-// Client asks a controller. It implements inspect.Service.
+// Client sends requests to a controller. It implements inspect.Service.
 type Client struct {
 	base   string // without a slash at the end
 	token  string
-	who    string // what is asked, for errors
+	who    string // the controller, for errors
 	http   *http.Client
 	closed func()
 }
@@ -51,9 +51,9 @@ func (c *Client) Close() {
 	c.closed()
 }
 
-// UnavailableError says that a controller does not answer questions, why, and what to do.
+// UnavailableError says that a controller does not respond to queries, why, and what to do.
 type UnavailableError struct {
-	Who string // is asked
+	Who string // the controller
 	Why string
 	Fix string
 }
@@ -69,14 +69,14 @@ func (e UnavailableError) Error() string {
 
 // Fleet implements inspect.Service.
 func (c *Client) Fleet(ctx context.Context) (f inspect.Fleet, err error) {
-	err = c.ask(ctx, http.MethodGet, pathFleet, nil, &f)
+	err = c.request(ctx, http.MethodGet, pathFleet, nil, &f)
 	f.Source = strings.Replace(c.who, "the controller", "leader", 1)
 	return f, err
 }
 
 // Explain implements inspect.Service.
 func (c *Client) Explain(ctx context.Context, about inspect.Subject) (e inspect.Explanation, err error) {
-	err = c.ask(ctx, http.MethodGet, pathExplain+"?"+subjectValues(about).Encode(), nil, &e)
+	err = c.request(ctx, http.MethodGet, pathExplain+"?"+subjectValues(about).Encode(), nil, &e)
 	return e, err
 }
 
@@ -89,7 +89,7 @@ func (c *Client) History(ctx context.Context, query inspect.HistoryQuery) (inspe
 }
 
 func (c *Client) historyPart(ctx context.Context, query inspect.HistoryQuery) (h inspect.History, err error) {
-	err = c.ask(ctx, http.MethodGet, pathHistory+"?"+historyValues(&query).Encode(), nil, &h)
+	err = c.request(ctx, http.MethodGet, pathHistory+"?"+historyValues(&query).Encode(), nil, &h)
 	return h, err
 }
 
@@ -131,7 +131,7 @@ func eventKey(e *inspect.Event) string {
 
 // Savings implements inspect.Service.
 func (c *Client) Savings(ctx context.Context, query inspect.SavingsQuery) (s inspect.Savings, err error) {
-	err = c.ask(ctx, http.MethodGet, pathSavings+"?"+savingsValues(&query).Encode(), nil, &s)
+	err = c.request(ctx, http.MethodGet, pathSavings+"?"+savingsValues(&query).Encode(), nil, &s)
 	return s, err
 }
 
@@ -141,7 +141,7 @@ func (c *Client) Plan(ctx context.Context, change inspect.WhatIf) (changes inspe
 	if err != nil {
 		return changes, err
 	}
-	err = c.ask(ctx, http.MethodPost, pathPlan, body, &changes)
+	err = c.request(ctx, http.MethodPost, pathPlan, body, &changes)
 	return changes, err
 }
 
@@ -154,8 +154,8 @@ func (c *Client) Snapshot(ctx context.Context) (*snapshot.File, error) {
 	return snapshot.Decode(bytes.NewReader(body))
 }
 
-// ask sends a question and reads the response into a value.
-func (c *Client) ask(ctx context.Context, method, path string, body []byte, into any) error {
+// request sends a request and decodes the response into a value.
+func (c *Client) request(ctx context.Context, method, path string, body []byte, into any) error {
 	text, err := c.send(ctx, method, path, body)
 	if err != nil {
 		return err
@@ -166,7 +166,7 @@ func (c *Client) ask(ctx context.Context, method, path string, body []byte, into
 	return nil
 }
 
-// send sends a question. While the controller is busy with another one, it is asked again.
+// send sends a request, and repeats it while the controller is busy with another one.
 func (c *Client) send(ctx context.Context, method, path string, body []byte) ([]byte, error) {
 	for tries := 1; ; tries++ {
 		text, again, err := c.sendOnce(ctx, method, path, body)
@@ -234,15 +234,15 @@ func (c *Client) failure(resp *http.Response, said string) error {
 			return missing
 		}
 		return UnavailableError{
-			Who: c.who, Why: "answers no questions: it is Karpenter, an older version of Dovetail, or runs with --serve-decisions=false",
+			Who: c.who, Why: "does not serve this endpoint: it is Karpenter, an older version of Dovetail, or runs with --serve-decisions=false",
 			Fix: "upgrade it, or set SERVE_DECISIONS=true",
 		}
 	case http.StatusUnauthorized:
 		return UnavailableError{Who: c.who, Why: "does not accept your token: " + said, Fix: "log in again, and check it with kubectl auth whoami"}
 	case http.StatusForbidden:
-		return UnavailableError{Who: c.who, Why: "does not let you ask: " + said, Fix: grantText}
+		return UnavailableError{Who: c.who, Why: "denied the request: " + said, Fix: grantText}
 	case http.StatusServiceUnavailable:
-		return UnavailableError{Who: c.who, Why: "cannot answer now: " + said, Fix: "ask again in a few seconds"}
+		return UnavailableError{Who: c.who, Why: "cannot respond now: " + said, Fix: "try again in a few seconds"}
 	case http.StatusNotImplemented:
 		return fmt.Errorf("%s: %s", c.who, said)
 	case http.StatusTooManyRequests:
@@ -251,6 +251,6 @@ func (c *Client) failure(resp *http.Response, said string) error {
 	return fmt.Errorf("%s responded to the question with status %d: %s", c.who, resp.StatusCode, said)
 }
 
-// grantText is how a user gets the right to ask.
+// grantText is how a user gets the permission.
 const grantText = "an administrator grants the right with: kubectl create clusterrole dovetail-inspect --verb=get --non-resource-url=" + journal.Path +
 	" && kubectl create clusterrolebinding dovetail-inspect --clusterrole=dovetail-inspect --user=YOU"

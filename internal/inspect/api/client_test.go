@@ -28,7 +28,7 @@ func connect(t *testing.T, h http.Handler, token string) *api.Client {
 	return client
 }
 
-// Whoever may not ask, or asks something that answers no questions, is told the next step. Such errors let callers ask
+// Errors about missing permissions, and about servers without these endpoints, contain the next step. Such errors let callers ask
 // elsewhere.
 func TestEX_36_UnavailableControllersNameTheNextStep(t *testing.T) {
 	t.Parallel()
@@ -42,10 +42,10 @@ func TestEX_36_UnavailableControllersNameTheNextStep(t *testing.T) {
 		says    []string
 	}{
 		"no token":          {guarded, "", []string{"does not accept your token", "log in again"}},
-		"no right":          {guarded, "of-a-stranger", []string{"does not let you ask", "kubectl create clusterrole dovetail-inspect --verb=get --non-resource-url=/debug/decisions"}},
-		"another program":   {http.NotFoundHandler(), userToken, []string{"answers no questions", "--serve-decisions=false", "upgrade it"}},
+		"no right":          {guarded, "of-a-stranger", []string{"denied the request", "kubectl create clusterrole dovetail-inspect --verb=get --non-resource-url=/debug/decisions"}},
+		"another program":   {http.NotFoundHandler(), userToken, []string{"does not serve this endpoint", "--serve-decisions=false", "upgrade it"}},
 		"a standby":         {standby.server(t), userToken, []string{"kube-system/other"}},
-		"a broken response": {http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }), userToken, []string{"cannot answer now"}},
+		"a broken response": {http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }), userToken, []string{"cannot respond now"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -68,7 +68,7 @@ func TestEX_36_OtherErrorsAreShown(t *testing.T) {
 	source := newController(snapshottest.Options{Nodes: 1})
 	for name, tc := range map[string]struct {
 		handler http.Handler
-		ask     func(context.Context, *api.Client) error
+		query   func(context.Context, *api.Client) error
 		says    string
 	}{
 		"a wrong what-if": {source.server(t), func(ctx context.Context, c *api.Client) error {
@@ -86,7 +86,7 @@ func TestEX_36_OtherErrorsAreShown(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := tc.ask(t.Context(), connect(t, tc.handler, ""))
+			err := tc.query(t.Context(), connect(t, tc.handler, ""))
 			if _, unavailable := errors.AsType[api.UnavailableError](err); err == nil || unavailable || !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("got %v, want an error of another kind with %q", err, tc.says)
 			}
@@ -94,13 +94,13 @@ func TestEX_36_OtherErrorsAreShown(t *testing.T) {
 	}
 }
 
-// A controller that is busy is asked again, for a while.
+// Requests to a busy controller are repeated for a while.
 func TestEX_33_ClientsComeBack(t *testing.T) {
 	t.Parallel()
-	var asked atomic.Int32
+	var requested atomic.Int32
 	busyFor := func(times int32) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			if asked.Add(1) <= times {
+			if requested.Add(1) <= times {
 				w.Header().Set("Retry-After", "0.001")
 				http.Error(w, "another plan is made", http.StatusTooManyRequests)
 				return
@@ -108,12 +108,12 @@ func TestEX_33_ClientsComeBack(t *testing.T) {
 			_, _ = w.Write([]byte("{}"))
 		})
 	}
-	if _, err := connect(t, busyFor(2), "").Plan(t.Context(), inspect.WhatIf{}); err != nil || asked.Load() != 3 {
-		t.Errorf("asked %d times, %v; want three", asked.Load(), err)
+	if _, err := connect(t, busyFor(2), "").Plan(t.Context(), inspect.WhatIf{}); err != nil || requested.Load() != 3 {
+		t.Errorf("asked %d times, %v; want three", requested.Load(), err)
 	}
-	asked.Store(0)
-	if _, err := connect(t, busyFor(100), "").Plan(t.Context(), inspect.WhatIf{}); err == nil || !strings.Contains(err.Error(), "is busy: another plan is made") || asked.Load() != 4 {
-		t.Errorf("asked %d times, %v; want four, and what it is busy with", asked.Load(), err)
+	requested.Store(0)
+	if _, err := connect(t, busyFor(100), "").Plan(t.Context(), inspect.WhatIf{}); err == nil || !strings.Contains(err.Error(), "is busy: another plan is made") || requested.Load() != 4 {
+		t.Errorf("asked %d times, %v; want four, and what it is busy with", requested.Load(), err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	patient := connect(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

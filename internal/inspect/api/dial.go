@@ -34,7 +34,7 @@ const (
 // the token of the user, so that a Lease in a namespace that anybody may write to must not count.
 func wellKnown() []string { return []string{"kube-system", "karpenter"} }
 
-// Target is a cluster whose controller is asked.
+// Target is a cluster whose controller is queried.
 type Target struct {
 	Kube           *rest.Config
 	Namespace      string // of the controller; empty: where it usually runs
@@ -63,7 +63,7 @@ func Dial(ctx context.Context, t Target) (*Client, error) {
 		return nil, err
 	}
 	if isKarpenter(&pods[0]) {
-		return nil, UnavailableError{Who: whoOf(&pods[0]), Why: "is Karpenter, which answers no questions"}
+		return nil, UnavailableError{Who: whoOf(&pods[0]), Why: "is Karpenter, which does not serve such requests"}
 	}
 	token, err := tokenOf(ctx, core, t.ServiceAccount, seen)
 	if err != nil {
@@ -289,7 +289,7 @@ func tokenOf(ctx context.Context, core coreclient.ServiceAccountsGetter, account
 }
 
 // accountText is how a user without a token gets one.
-const accountText = "use a service account that may ask: kubectl create serviceaccount dovetail-inspect -n kube-system" +
+const accountText = "use a service account that has the permission: kubectl create serviceaccount dovetail-inspect -n kube-system" +
 	" && kubectl create clusterrole dovetail-inspect --verb=get --non-resource-url=/debug/decisions" +
 	" && kubectl create clusterrolebinding dovetail-inspect --clusterrole=dovetail-inspect --serviceaccount=kube-system:dovetail-inspect" +
 	", and add --as-service-account=kube-system/dovetail-inspect"

@@ -172,7 +172,7 @@ func (o onlyUser) Review(_ context.Context, token, _ string) (journal.Verdict, e
 }
 
 // The leader is found and asked with the token that the user has for the API server, in a few requests.
-func TestEX_35_DialAsksTheLeader(t *testing.T) {
+func TestEX_35_DialConnectsToTheLeader(t *testing.T) {
 	t.Parallel()
 	source := newController(snapshottest.Options{Nodes: 3, Pending: 1})
 	c := newCluster(t, journal.NewGuard(source.server(t), onlyUser{userToken}, time.Now))
@@ -247,7 +247,7 @@ func TestEX_35_DialSaysWhatIsInTheWay(t *testing.T) {
 	}
 }
 
-// The Lease that was renewed last counts, and Leases of other namespaces than the usual ones are not looked at: whoever may
+// The Lease that was renewed last counts, and Leases of other namespaces than the usual ones are ignored: a user who may
 // write one there would be sent tokens.
 func TestEX_35_DialTrustsUsualNamespacesOnly(t *testing.T) {
 	t.Parallel()
@@ -314,7 +314,7 @@ func TestEX_35_DialFindsPodsByTheirHost(t *testing.T) {
 		"on the network of the host":    {[]corev1.Pod{{}, onHost("dovetail-1", "other"), onHost("dovetail-2", holder)}, "kube-system/dovetail-2", ""},
 		"the only one":                  {[]corev1.Pod{{}, ended, running("dovetail-3")}, "kube-system/dovetail-3", ""},
 		"the one of several that leads": {[]corev1.Pod{running("standby-1"), running("dovetail-3")}, "kube-system/dovetail-3", ""},
-		"several, none of which leads":  {[]corev1.Pod{running("standby-1"), running("standby-2")}, "", "kube-system/standby-1 cannot answer now: this replica does not lead"},
+		"several, none of which leads":  {[]corev1.Pod{running("standby-1"), running("standby-2")}, "", "kube-system/standby-1 cannot respond now: this replica does not lead"},
 		"too many to ask each":          {[]corev1.Pod{running("a"), running("b"), running("c"), running("d")}, "", "no pod of this name"},
 		"none":                          {nil, "", "no pod of this name"},
 	} {

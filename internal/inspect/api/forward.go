@@ -62,7 +62,7 @@ func (f *forward) open(ctx context.Context) error {
 	case <-ctx.Done():
 		go func() {
 			if r := <-dialed; r.err == nil {
-				_ = r.conn.Close() // nobody uses it
+				_ = r.conn.Close() // it is not used
 			}
 		}()
 		return ctx.Err()

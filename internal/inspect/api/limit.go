@@ -14,7 +14,7 @@ type cached[T any] struct {
 	keep  time.Duration
 	now   func() time.Time
 	build func(ctx context.Context) (T, error)
-	turn  chan struct{} // held by who makes or reads a value
+	turn  chan struct{} // held while a value is made or read
 
 	value T
 	until time.Time
@@ -40,7 +40,7 @@ func (c *cached[T]) get(ctx context.Context) (T, error) {
 	c.value = none // so that the old one and the new one are not held together
 	value, err := c.build(ctx)
 	if err == nil {
-		err = ctx.Err() // what was built for a client that has gone may lack something
+		err = ctx.Err() // the view of a client that disconnected may be incomplete
 	}
 	if err != nil {
 		return none, err
@@ -60,7 +60,7 @@ func (c *cached[T]) dropOld() {
 	}
 }
 
-// plans makes one plan at a time. Who asks for the one that is being made waits for it; who asks for another is refused.
+// plans makes one plan at a time. Requests for the plan that is being made wait for it; requests for another one are rejected.
 type plans struct {
 	now      func() time.Time
 	panicked func(problem string)

@@ -30,7 +30,7 @@ const (
 
 // Source is where a Server takes the cluster from.
 type Source struct {
-	Ready    func(ctx context.Context) error                   // why this replica cannot answer; may be a StandbyError
+	Ready    func(ctx context.Context) error                   // why this replica cannot respond; may be a StandbyError
 	Inspect  func(ctx context.Context) *inspect.Cluster        // as the next pass would see it
 	Snapshot func(ctx context.Context) (*snapshot.File, error) // the same as a file, which can be changed
 	Past     inspect.Historian                                 // what was decided before; also an inspect.Accountant if it knows what that cost; nil: not known
@@ -45,12 +45,12 @@ type StandbyError struct {
 // Error names the leader.
 func (e StandbyError) Error() string {
 	if e.Leader == "" {
-		return "this replica does not lead, and no leader is known; ask again once one is elected"
+		return "this replica does not lead, and no leader is known; try again once a leader is elected"
 	}
-	return "this replica does not lead; ask the leader, which is " + e.Leader
+	return "this replica does not lead; send the request to the leader, " + e.Leader
 }
 
-// Server answers questions over HTTP. Its methods are safe for concurrent use.
+// Server responds to queries over HTTP. Its methods are safe for concurrent use.
 type Server struct {
 	source Source
 	words  reqs.Vocabulary
@@ -116,7 +116,7 @@ func (s *Server) fleet(w http.ResponseWriter, req *http.Request) error {
 }
 
 func (s *Server) explain(w http.ResponseWriter, req *http.Request) error {
-	return answerExplain(w, req, func(ctx context.Context, about inspect.Subject) (e inspect.Explanation, err error) {
+	return handleExplain(w, req, func(ctx context.Context, about inspect.Subject) (e inspect.Explanation, err error) {
 		ctx, cancel := context.WithTimeout(ctx, planWithin)
 		defer cancel()
 		select {
@@ -134,21 +134,21 @@ func (s *Server) explain(w http.ResponseWriter, req *http.Request) error {
 }
 
 func (s *Server) history(w http.ResponseWriter, req *http.Request) error {
-	return answerHistory(w, req, inspect.Local{Past: s.source.Past}.History)
+	return handleHistory(w, req, inspect.Local{Past: s.source.Past}.History)
 }
 
 func (s *Server) savings(w http.ResponseWriter, req *http.Request) error {
 	return answerSavings(w, req, inspect.Local{Past: s.source.Past}.Savings)
 }
 
-// local answers about the view of now.
+// local responds from the current view.
 func (s *Server) local(ctx context.Context) (inspect.Local, error) {
 	c, err := s.views.get(ctx)
 	return inspect.Local{Cluster: c, Past: s.source.Past}, err
 }
 
 func (s *Server) plan(w http.ResponseWriter, req *http.Request) error {
-	return answerPlan(w, req, func(ctx context.Context, change inspect.WhatIf) (inspect.Changes, error) {
+	return handlePlan(w, req, func(ctx context.Context, change inspect.WhatIf) (inspect.Changes, error) {
 		return s.plans.get(ctx, &change, func(ctx context.Context) (inspect.Changes, error) { return s.makePlan(ctx, change) })
 	})
 }
@@ -198,7 +198,7 @@ func (s *Server) snapshot(w http.ResponseWriter, req *http.Request) error {
 	return nil
 }
 
-// problem is why a question is not answered.
+// problem is why a request is rejected.
 type problem struct {
 	status int
 	text   string
@@ -206,10 +206,10 @@ type problem struct {
 
 func (p problem) Error() string { return p.text }
 
-// errDefect is the response to a question that panicked. What happened is in the log alone: it may have parts of objects.
-var errDefect = problem{http.StatusInternalServerError, "a defect of Dovetail was met while the question was answered; please report it with the log of the controller, and a snapshot of the cluster"}
+// errDefect is the response to a request that panicked. The cause is only in the log, because it may contain parts of objects.
+var errDefect = problem{http.StatusInternalServerError, "a defect of Dovetail ended this request; please report it with the log of the controller, and a snapshot of the cluster"}
 
-// safely does what a question needs. If that panics, the question fails and nothing else: a defect in an explanation must not
+// safely processes a request. If it panics, only this request fails: a defect in an explanation must not
 // end the controller.
 func safely(panicked func(problem string), do func() error) (err error) {
 	defer func() {
@@ -221,8 +221,8 @@ func safely(panicked func(problem string), do func() error) (err error) {
 	return do()
 }
 
-// errBusy is the response to a question while another one is answered.
-var errBusy = problem{http.StatusTooManyRequests, "another question is being answered; ask again in a few seconds"}
+// errBusy is the response to a request while another one is processed.
+var errBusy = problem{http.StatusTooManyRequests, "another request is being processed; try again in a few seconds"}
 
 // refuse responds with an error. Only that of an object that does not exist is JSON: it has the names that were perhaps meant.
 func refuse(w http.ResponseWriter, err error) {

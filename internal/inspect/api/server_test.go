@@ -127,7 +127,7 @@ func TestEX_32_ServerRefuses(t *testing.T) {
 }
 
 // The answers are those of a Local with the same cluster.
-func TestEX_32_ServerAnswers(t *testing.T) {
+func TestEX_32_ServerResponds(t *testing.T) {
 	t.Parallel()
 	c := newController(snapshottest.Options{Nodes: 4, Pending: 2})
 	s := c.server(t)
@@ -193,7 +193,7 @@ func TestEX_33_ViewsAndPlansAreShared(t *testing.T) {
 	}
 }
 
-// While a plan is made, whoever asks for the same waits for it, and whoever asks for another is told when to come back.
+// While a plan is made, requests for the same plan wait for it, and requests for another one are told when to retry.
 // Other questions are answered meanwhile.
 func TestEX_33_OnePlanAtATime(t *testing.T) {
 	t.Parallel()
@@ -288,7 +288,7 @@ func TestEX_34_StandbysNameTheLeader(t *testing.T) {
 		says   string
 		leader string
 	}{
-		"a standby":                  {api.StandbyError{Leader: "pod kube-system/karpenter-abc"}, "which is pod kube-system/karpenter-abc", "pod kube-system/karpenter-abc"},
+		"a standby":                  {api.StandbyError{Leader: "pod kube-system/karpenter-abc"}, "leader, pod kube-system/karpenter-abc", "pod kube-system/karpenter-abc"},
 		"a standby without a leader": {api.StandbyError{}, "no leader is known", ""},
 		"a leader that starts":       {errors.New("the caches are not filled yet"), "not filled yet", ""},
 	} {
@@ -321,8 +321,8 @@ func (r reviews) Review(_ context.Context, token, path string) (journal.Verdict,
 	return r[token], nil
 }
 
-// Whoever may read decisions may ask, and nobody else: for every path, with the right for one path.
-func TestEX_39_WhoMayAsk(t *testing.T) {
+// Only callers that may read decisions get a response: for every path, with the permission for one path.
+func TestEX_39_Permissions(t *testing.T) {
 	t.Parallel()
 	c := newController(snapshottest.Options{Nodes: 1})
 	c.past = books{}

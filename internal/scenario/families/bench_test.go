@@ -11,7 +11,9 @@ import (
 func never() bool { return false }
 
 // asInstalled is the policy that a user has who changes nothing, with one worker: cores differ between machines.
-func asInstalled() solve.Policy { return solve.Policy{NodeFee: 0.02, SpotShare: 0.25, SpotCost: 0.03, Workers: 1} }
+func asInstalled() solve.Policy {
+	return solve.Policy{NodeFee: 0.02, SpotShare: 0.25, SpotCost: 0.03, Workers: 1}
+}
 
 // BenchmarkStore is what it costs to read all nodes of a cluster and their pods.
 func BenchmarkStore(b *testing.B) {

@@ -183,7 +183,7 @@ func (m *maker) preferences(n int) {
 	const apps = 40
 	m.describe("preferences only, %d apps: half prefer to be apart by host, a quarter spread by zone and host if possible, a quarter prefer a zone and arm64, which is not offered", apps)
 	m.scenario.NodePools, m.scenario.DaemonSets = []*karpv1.NodePool{generalPool()}, daemons()
-	wish := func(weight int32, key, value string) corev1.PreferredSchedulingTerm {
+	preference := func(weight int32, key, value string) corev1.PreferredSchedulingTerm {
 		return corev1.PreferredSchedulingTerm{Weight: weight, Preference: matching(expression(key, corev1.NodeSelectorOpIn, value))}
 	}
 	var pods []*corev1.PodTemplateSpec
@@ -195,7 +195,7 @@ func (m *maker) preferences(n int) {
 		case 2:
 			pods = append(pods, pod(m.smallSize(), l, spread(zoneKey, 1, l, corev1.ScheduleAnyway), spread(hostKey, 1, l, corev1.ScheduleAnyway)))
 		default:
-			pods = append(pods, pod(m.smallSize(), l, preferNodes(wish(50, zoneKey, zones()[0]), wish(1, archKey, "arm64"))))
+			pods = append(pods, pod(m.smallSize(), l, preferNodes(preference(50, zoneKey, zones()[0]), preference(1, archKey, "arm64"))))
 		}
 	}
 	m.scenario.Pods = m.fold(pods)

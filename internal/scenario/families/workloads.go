@@ -107,7 +107,7 @@ func (m *maker) deploy(a *app, replicas int, nodes []*machine) {
 	}
 }
 
-// addNodes writes nodes down. Those without pods are left out: they would go at once, which tells nothing.
+// addNodes writes nodes down. Those without pods are left out: they would be removed at once, which shows nothing.
 func (m *maker) addNodes(nodes []*machine) {
 	for i, n := range nodes {
 		if len(n.pods) == 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve/parallel"
 )
 
-// Question asks which nodes can be removed. It has no pending pods: callers plan for those first.
+// Question is the input of a search for nodes that can be removed. It has no pending pods: callers plan for those first.
 type Question struct {
 	View       *cluster.Snapshot `json:"view"`
 	Candidates []string          `json:"candidates"` // nodes that may be removed; others only take pods

@@ -194,12 +194,12 @@ func (v *mover) lowerBound() float64 {
 	m := v.model
 	demand := make([]float64, m.View.Resources.Len())
 	cost, rows := v.launchableNodes(len(demand))
-	spare, seen := make([]float64, len(demand)), map[string]bool{}
+	free, seen := make([]float64, len(demand)), map[string]bool{}
 	for n := range m.Nodes {
 		node := &m.Nodes[n]
 		if v.price[n] <= 0 {
-			for l := range spare {
-				spare[l] += float64(max(0, node.Free[l]))
+			for l := range free {
+				free[l] += float64(max(0, node.Free[l]))
 			}
 			continue
 		}
@@ -224,7 +224,7 @@ func (v *mover) lowerBound() float64 {
 		}
 	}
 	for l := range demand {
-		demand[l] = max(0, demand[l]-spare[l])
+		demand[l] = max(0, demand[l]-free[l])
 	}
 	sol := lp.Cover(cost, rows, len(demand), demand)
 	if !sol.OK {

@@ -18,7 +18,7 @@ func (s *State) PlacePlannedPods(left []int) {
 	for p, pods := range s.Model.PlannedPods {
 		wanted[p] = len(pods)
 	}
-	rank := s.Model.RanksAmongAlike()
+	rank := s.Model.RanksAmongEqualNodes()
 	order := slices.SortedFunc(maps.Keys(wanted), func(a, b model.PlannedPlacement) int {
 		return cmp.Or(cmp.Compare(a.Class, b.Class), cmp.Compare(rank[a.Node], rank[b.Node]), cmp.Compare(a.Node, b.Node))
 	})

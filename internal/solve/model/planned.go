@@ -5,8 +5,8 @@ import "github.com/dovetail-sh/dovetail/internal/cluster"
 // PlannedPlacement is a class of pods and the node that an earlier plan placed them on.
 type PlannedPlacement struct{ Class, Node int }
 
-// RanksAmongAlike numbers equal nodes: the first of each kind has 0, the second 1.
-func (m *Model) RanksAmongAlike() []int {
+// RanksAmongEqualNodes numbers equal nodes: the first of each kind has 0, the second 1.
+func (m *Model) RanksAmongEqualNodes() []int {
 	rank, seen := make([]int, len(m.Nodes)), map[int]int{}
 	for n := range m.Nodes {
 		sign := m.Nodes[n].Signature

@@ -47,12 +47,12 @@ func (s *spreader) placeLoosePods(g *group, l *loosePods, a *attempt, tries *int
 		var o *option
 		var like model.NewNode
 		var f *fill
-		for tooExpensive := map[*sale]bool{}; o == nil; {
+		for tooExpensive := map[*poolOffer]bool{}; o == nil; {
 			if f = s.next(g, l, tooExpensive, tries); f == nil {
 				return false
 			}
 			o, like = s.built(g, f)
-			tooExpensive[f.sale] = true
+			tooExpensive[f.poolOffer] = true
 		}
 		// What costs least stays so while there are as many pods and as much room.
 		for more := true; more; more = l.left > 0 && slices.Equal(s.fillUp(g, s.roomsIn(g, l, f.at), f.t, f.even), f.counts) {
@@ -73,7 +73,7 @@ func (s *spreader) placeLoosePods(g *group, l *loosePods, a *attempt, tries *int
 
 // fill is pods for a node.
 type fill struct {
-	*sale
+	*poolOffer
 	even   bool
 	counts []int // by position among the workloads of the group
 	ratio  float64
@@ -89,15 +89,15 @@ func (f *fill) podCounts(g *group) (out []podCount) {
 }
 
 // next finds the node that costs least for what its pods are worth, or nil. Those that are too expensive are left out.
-func (s *spreader) next(g *group, l *loosePods, tooExpensive map[*sale]bool, tries *int) *fill {
+func (s *spreader) next(g *group, l *loosePods, tooExpensive map[*poolOffer]bool, tries *int) *fill {
 	var best *fill
 	ways := []bool{false, true}
 	if len(g.workloads) == 1 {
 		ways = ways[:1]
 	}
 	rooms := map[cell][]int{} // of each workload; no pod is placed meanwhile
-	for i := range g.sales {
-		at := &g.sales[i]
+	for i := range g.poolOffers {
+		at := &g.poolOffers[i]
 		if best != nil && at.ratio > best.ratio {
 			break
 		}
@@ -118,7 +118,7 @@ func (s *spreader) next(g *group, l *loosePods, tooExpensive map[*sale]bool, tri
 				worth += float64(count) * g.worth[i]
 			}
 			if ratio := at.price / worth; worth > 0 && (best == nil || ratio < best.ratio-rounding) {
-				best = &fill{sale: at, even: even, counts: slices.Clone(counts), ratio: ratio}
+				best = &fill{poolOffer: at, even: even, counts: slices.Clone(counts), ratio: ratio}
 			}
 		}
 	}

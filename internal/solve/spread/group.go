@@ -14,21 +14,21 @@ import (
 // group is nodes whose pods may change places: those of a pool with equal requirements, and pods without rules about where
 // other pods are.
 type group struct {
-	pool      int
-	cat       *model.Catalogue
-	nodes     []int // into the nodes of the plan
-	like      *model.NewNode
-	columns   map[string]bitset.Columns // by zone
-	zones     []string
-	offers    map[string][]priced // by zone: of spot
-	workloads []int               // most worth first
-	classes   []*model.Class      // of these
-	worth     []float64           // of a pod of these, USD an hour
-	sales     []sale              // all offers, those first that cost least for what they hold
+	pool       int
+	cat        *model.Catalogue
+	nodes      []int // into the nodes of the plan
+	like       *model.NewNode
+	columns    map[string]bitset.Columns // by zone
+	zones      []string
+	offers     map[string][]priced // by zone: of spot
+	workloads  []int               // most worth first
+	classes    []*model.Class      // of these
+	worth      []float64           // of a pod of these, USD an hour
+	poolOffers []poolOffer         // all offers, those first that cost least for what they hold
 }
 
-// sale is a type in a zone.
-type sale struct {
+// poolOffer is a type in a zone.
+type poolOffer struct {
 	at    cell
 	t     int
 	price float64 // risk included
@@ -158,11 +158,11 @@ func (s *spreader) price(g *group) bool {
 				full += sol.Duals[r] * float64(max(0, s.room(g, p.t)[lane]))
 			}
 			if full > 0 {
-				g.sales = append(g.sales, sale{cell{zone, s.stripeOf(g, zone, p.t)}, p.t, p.counted, p.counted / full})
+				g.poolOffers = append(g.poolOffers, poolOffer{cell{zone, s.stripeOf(g, zone, p.t)}, p.t, p.counted, p.counted / full})
 			}
 		}
 	}
-	slices.SortStableFunc(g.sales, func(a, b sale) int { return cmp.Compare(a.ratio, b.ratio) })
+	slices.SortStableFunc(g.poolOffers, func(a, b poolOffer) int { return cmp.Compare(a.ratio, b.ratio) })
 	workloads, classes := g.workloads, g.classes
 	g.workloads, g.classes = nil, nil
 	for _, i := range order {

@@ -59,7 +59,7 @@ func isSpot(n *model.NewNode) bool {
 	return n.Offer.CapacityType == karpv1.CapacityTypeSpot && n.Offer.Reservation == "" && !n.Relaxed && len(n.Drivers) == 0
 }
 
-// workload is the pods that scheduling cannot tell apart: those of a Deployment, as a rule.
+// workload is the pods that are equal for scheduling: usually those of a Deployment.
 type workload struct {
 	pods    int // on spot nodes, existing and new
 	nodes   int // spot nodes that run them

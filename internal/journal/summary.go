@@ -12,8 +12,8 @@ import (
 // mostNamed is how many objects a sentence names.
 const mostNamed = 3
 
-// story is an entry in words: what happened, to which objects, and what that saves an hour.
-type story struct {
+// summary is an entry in words: what happened, to which objects, and what that saves an hour.
+type summary struct {
 	text    string
 	objects []string
 	saves   float64
@@ -34,11 +34,11 @@ type shownCommand struct {
 	Because  string         `json:"because"`
 }
 
-func (c *shownCommand) story() story {
+func (c *shownCommand) summarize() summary {
 	if len(c.Remove) == 0 {
-		return story{}
+		return summary{}
 	}
-	s := story{saves: c.Saves}
+	s := summary{saves: c.Saves}
 	var nodes []string
 	pods := 0
 	for i := range c.Remove {
@@ -85,25 +85,25 @@ func (c *shownCommand) story() story {
 	return s
 }
 
-func (r *removal) story() story {
+func (r *removal) summarize() summary {
 	name := r.Node
 	if name == "" {
 		name = r.Claim
 	}
 	if name == "" {
-		return story{}
+		return summary{}
 	}
-	return story{text: "NodeClaim " + r.Claim + " was deleted: " + strings.ReplaceAll(r.Reason, "_", " "), objects: []string{subject(inspect.KindNode, r.Node), subject(inspect.KindNodeClaim, r.Claim)}}
+	return summary{text: "NodeClaim " + r.Claim + " was deleted: " + strings.ReplaceAll(r.Reason, "_", " "), objects: []string{subject(inspect.KindNode, r.Node), subject(inspect.KindNodeClaim, r.Claim)}}
 }
 
 // shownPlan is what is shown of a plan.
 type shownPlan plan
 
-func (p *shownPlan) story() story {
+func (p *shownPlan) summarize() summary {
 	if p.NodeCount+p.Existing+p.UnplacedCount == 0 {
-		return story{}
+		return summary{}
 	}
-	var s story
+	var s summary
 	var parts, offers []string
 	for i := range p.Nodes {
 		n := &p.Nodes[i]
@@ -126,11 +126,11 @@ func (p *shownPlan) story() story {
 	return s
 }
 
-func (d *Drain) story() story {
+func (d *Drain) summarize() summary {
 	if d.Node == "" {
-		return story{}
+		return summary{}
 	}
-	s := story{objects: []string{subject(inspect.KindNode, d.Node), subject(inspect.KindNodeClaim, d.Claim)}}
+	s := summary{objects: []string{subject(inspect.KindNode, d.Node), subject(inspect.KindNodeClaim, d.Claim)}}
 	if len(d.Waits) == 0 {
 		s.text = "node " + d.Node + " waits for nothing any longer"
 		return s
@@ -143,8 +143,8 @@ func (d *Drain) story() story {
 	return s
 }
 
-func (d *decision) story() story {
-	return story{
+func (d *decision) summarize() summary {
+	return summary{
 		text: fmt.Sprintf("a pass found %s to carry out and refused %d; the nodes cost $%.4f an hour, and $%.4f afterwards", count(len(d.Commands), "command"), d.Refusals, d.Before, d.After),
 	}
 }

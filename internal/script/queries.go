@@ -12,8 +12,8 @@ import (
 
 func never() bool { return false }
 
-// askSolve performs `solve`.
-func askSolve(w *World, l *Line) string {
+// runSolve performs `solve`.
+func runSolve(w *World, l *Line) string {
 	r := w.rendering(l)
 	if l.fault != nil {
 		return ""
@@ -37,8 +37,8 @@ func renderViolations(found []check.Violation) string {
 	return b.String()
 }
 
-// askExplain performs `explain`.
-func askExplain(w *World, l *Line) string {
+// runExplain performs `explain`.
+func runExplain(w *World, l *Line) string {
 	r, wanted := w.rendering(l), l.Text("pod")
 	if l.fault != nil {
 		return ""
@@ -52,8 +52,8 @@ func askExplain(w *World, l *Line) string {
 	return b.String()
 }
 
-// askConsolidate performs `consolidate`.
-func askConsolidate(w *World, l *Line) string {
+// runConsolidate performs `consolidate`.
+func runConsolidate(w *World, l *Line) string {
 	r := w.rendering(l)
 	candidates := l.List("candidates")
 	if candidates == nil {

@@ -70,7 +70,7 @@ func replacements(c *disrupt.Command) []solve.NewNode {
 	return out
 }
 
-// remove records that a command removes a node, and what becomes of its pods.
+// remove records that a command removes a node, and the new nodes of its pods.
 func (s *simulation) remove(c *disrupt.Command, r *disrupt.Candidate, now bool, m *cluster.ManagedNode, b *batch) {
 	s.out.Remove = append(s.out.Remove, Removal{
 		Node: r.Node, Claim: r.Claim, Pool: r.Pool, Type: r.InstanceType, Zone: r.Zone, Market: r.CapacityType, Price: r.Price,
@@ -131,11 +131,11 @@ func (s *simulation) relocate(b *batch) {
 	}
 	s.view.Cluster = s.view.Cluster.WithNodes(b.added...).With(placed, b.at)
 	s.movePods(placed, b.at)
-	s.drop(b.names)
+	s.dropNodes(b.names)
 }
 
-// drop removes nodes with what is left on them.
-func (s *simulation) drop(names []string) {
+// dropNodes removes nodes with what is left on them.
+func (s *simulation) dropNodes(names []string) {
 	gone := make(map[string]bool, len(names))
 	for _, name := range names {
 		gone[name] = true

@@ -152,12 +152,12 @@ func testPending(t visit) {
 
 func testWhatIf(t visit) {
 	s := newService(fleetOf(6))
-	asked := make(chan inspect.WhatIf, 1)
+	requested := make(chan inspect.WhatIf, 1)
 	s.plan = func(w inspect.WhatIf) (inspect.Changes, error) {
 		if w.IsZero() { // what the page asks by itself
 			return inspect.Changes{}, nil
 		}
-		asked <- w
+		requested <- w
 		if len(w.Set) == 0 {
 			return inspect.Changes{}, errors.New(`nodepool "defautl" was not found; did you mean default?`)
 		}
@@ -174,7 +174,7 @@ func testWhatIf(t visit) {
 	p.wait("document.querySelector('#whatif-result .problem')?.innerText.includes('\"m5.xlarge/*/spot\" is not TYPE/ZONE/CAPACITY-TYPE=USD')")
 	p.do(chromedp.SetValue(chromedp.CSS("#prices"), "m5.xlarge/*/spot=0.09"))
 	submit()
-	<-asked
+	<-requested
 	p.wait("document.querySelector('#whatif-result .problem')?.innerText.includes('did you mean default?')")
 	p.do(
 		chromedp.SetValue(chromedp.CSS("#set"), "nodepool/default.disruption.consolidateAfter=1m"),
@@ -187,7 +187,7 @@ func testWhatIf(t visit) {
 		Set: []string{"nodepool/default.disruption.consolidateAfter=1m"}, Without: []string{"capacity-type=spot", "instance-type=m5.large"},
 		Prices: map[string]float64{"m5.xlarge/*/spot": 0.09}, AddPods: "kind: Pod",
 	}
-	if diff := cmp.Diff(want, <-asked); diff != "" {
+	if diff := cmp.Diff(want, <-requested); diff != "" {
 		t.Errorf("what was asked (-want +got):\n%s", diff)
 	}
 	p.wait("document.querySelector('#whatif-result dl')")
