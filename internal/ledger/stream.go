@@ -126,7 +126,7 @@ func (s *stream) merge(other *stream) {
 	s.seal()
 }
 
-// sort determines the current slot of a stream that was read, and drops recent events that are sealed too.
+// settle determines the current slot of a stream that was read, and drops recent events that are sealed too.
 func (s *stream) settle() {
 	sealed := map[string]bool{}
 	for i := range s.slots {
