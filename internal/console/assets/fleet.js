@@ -107,14 +107,17 @@ function grouped(nodes, by) {
 
 function figures(nodes) {
   let cost = 0;
+  let unpriced = 0;
   let requested = 0;
   let allocatable = 0;
   for (const n of nodes) {
     cost += n.price ?? 0;
+    unpriced += n.price === undefined ? 1 : 0;
     requested += n.use?.cpu?.requested ?? 0;
     allocatable += n.use?.cpu?.allocatable ?? 0;
   }
-  return `${plural(nodes.length, 'node')} · ${hourly(cost)} · ${percent(allocatable ? requested / allocatable : 0)} CPU`;
+  const price = unpriced === nodes.length ? 'price not known' : hourly(cost, unpriced);
+  return `${plural(nodes.length, 'node')} · ${price} · ${percent(allocatable ? requested / allocatable : 0)} CPU`;
 }
 
 function matchesFilter(n, wanted) {

@@ -12,7 +12,8 @@ const day = new Intl.DateTimeFormat('en-GB', { weekday: 'short', day: 'numeric',
 const full = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'medium' });
 
 export const number = (n) => count.format(n);
-export const hourly = (usd) => (Math.abs(usd) < 1 ? tiny : small).format(usd) + '/h';
+// hourly is a price per hour; without some of the prices, the sum is a lower limit.
+export const hourly = (usd, unpriced = 0) => (unpriced ? '≥ ' : '') + (Math.abs(usd) < 1 ? tiny : small).format(usd) + '/h';
 export const monthly = (usd) => whole.format(usd * hoursPerMonth) + '/month';
 export const amount = (usd) => (Math.abs(usd) >= 1000 ? whole : small).format(usd);
 export const percent = (share) => Math.round(share * 100) + ' %';

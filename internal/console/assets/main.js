@@ -167,15 +167,20 @@ function showFleetParts(fleet) {
   showCosts(state.history.costs, known);
 }
 
+function aboveText(t, above) {
+  if (above !== null) return `${hourly(t.hourly - t.bound)} of ${hourly(t.bound)}`;
+  return t.bound > 0 ? `the lower bound is ${hourly(t.bound)}` : 'the lower bound is not known';
+}
+
 function showTotals({ totals: t, pools, pending }) {
-  const above = t.bound > 0 ? (t.hourly - t.bound) / t.bound : null;
+  const above = t.bound > 0 && !t.unpriced ? (t.hourly - t.bound) / t.bound : null;
   const waiting = pending.filter((p) => !p.planned).length;
   const cells = [
-    ['Cost', hourly(t.hourly), t.unpriced ? `${plural(t.unpriced, 'node')} without a price` : monthly(t.hourly)],
-    ['Above the bound', above === null ? '–' : percent(above), above === null ? 'the lower bound is not known' : `${hourly(t.hourly - t.bound)} of ${hourly(t.bound)}${pending.length ? ' for running pods' : ''}`],
+    ['Cost', t.unpriced && t.unpriced === t.nodes ? 'not known' : hourly(t.hourly, t.unpriced), t.unpriced ? `${plural(t.unpriced, 'node')} without a price` : monthly(t.hourly)],
+    ['Above the bound', above === null ? '–' : percent(above), aboveText(t, above) + (above !== null && pending.length ? ' for running pods' : '')],
     ['Nodes', number(t.nodes), plural(pools.filter((p) => p.name).length, 'NodePool')],
     ['CPU requested', percent(shareOf(t.use?.cpu)), 'memory ' + percent(shareOf(t.use?.memory))],
-    ['Pods', number(t.pods), t.pods ? amount((t.hourly / t.pods) * 730) + ' a month each' : ''],
+    ['Pods', number(t.pods), t.pods && !t.unpriced ? amount((t.hourly / t.pods) * 730) + ' a month each' : ''],
     ['Pending', number(pending.length), pending.length ? (waiting ? `${number(waiting)} without a planned node` : 'all have a planned node') : 'none'],
   ];
   sync(byID('totals'), cells, (c) => c[0], ([name]) => {
