@@ -13,16 +13,17 @@ const gap = "  "
 // only, below a first row that is the header, are aligned on the right.
 func Text(rows [][]string) string {
 	var widths []int
-	var numbers []bool
+	var numbers, figures []bool
 	for r, row := range rows {
 		for i, cell := range row {
 			if i == len(widths) {
-				widths, numbers = append(widths, 0), append(numbers, true)
+				widths, numbers, figures = append(widths, 0), append(numbers, true), append(figures, false)
 			}
 			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
 			if r > 0 && !number(cell) {
 				numbers[i] = false
 			}
+			figures[i] = figures[i] || r > 0 && strings.ContainsAny(cell, "0123456789")
 		}
 	}
 	var b strings.Builder
@@ -30,7 +31,7 @@ func Text(rows [][]string) string {
 		cells := make([]string, len(row))
 		for i, cell := range row {
 			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
-			if numbers[i] {
+			if numbers[i] && figures[i] {
 				cells[i] = pad + cell
 			} else {
 				cells[i] = cell + pad

@@ -21,6 +21,10 @@ func TestText(t *testing.T) {
 			rows: [][]string{{"TIME", "TEXT", "ROOM"}, {"2026-11-01T12:00:00Z", "0/5 nodes are available", "7.2Gi"}, {"12:00:00", "3 pods", "930m"}},
 			want: "TIME                  TEXT                      ROOM\n2026-11-01T12:00:00Z  0/5 nodes are available  7.2Gi\n12:00:00              3 pods                    930m\n",
 		},
+		"a column of nothing but dashes stands left": {
+			rows: [][]string{{"POOL", "AGE"}, {"-", "-"}, {"-", "3s"}},
+			want: "POOL  AGE\n-       -\n-      3s\n",
+		},
 		"no line ends in blanks": {
 			rows: [][]string{{"A", "B"}, {"x", ""}, {"longer", "word"}},
 			want: "A       B\nx\nlonger  word\n",
