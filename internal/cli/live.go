@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,6 +40,9 @@ const snapshotTimeout = 20 * time.Second
 type live struct {
 	kubeconfig string // file; empty: KUBECONFIG, then ~/.kube/config, then the service account of the pod
 	context    string // of the kubeconfig; empty: the current one
+	namespace  string // of the controller; empty: where it usually runs
+	address    string // of the controller, which then answers or nobody does; empty: it is looked for
+	account    string // NAMESPACE/NAME of a service account to ask the controller as; empty: the user
 	types      string // snapshot file whose instance types and prices count, instead of those of the cloud
 	progress   func(step string)
 
@@ -68,6 +72,9 @@ func readLive(ctx context.Context, env func(string) (string, bool), l live) (*sn
 
 // takeSnapshot returns the cluster as the controller sees it or, if the controller does not respond, its objects.
 func takeSnapshot(ctx context.Context, env func(string) (string, bool), l live) (*snapshot.File, error) {
+	if err := checkAccount(l.account); err != nil {
+		return nil, err
+	}
 	if l.types != "" {
 		other, err := readSnapshot(l.types, nil)
 		if err != nil {
@@ -77,13 +84,16 @@ func takeSnapshot(ctx context.Context, env func(string) (string, bool), l live) 
 		return readLive(ctx, env, l)
 	}
 	kube, name, err := connectTo(env, l.kubeconfig, l.context)
-	if err != nil {
+	if err != nil && l.address == "" { // a controller that is run by hand may be asked without
 		return nil, err
 	}
-	file, why := requestSnapshot(ctx, kube)
-	if why == nil {
-		file.Name = name
+	file, why := requestSnapshot(ctx, l.address, api.Target{Kube: kube, Namespace: l.namespace, ServiceAccount: l.account})
+	switch {
+	case why == nil:
+		file.Name = cmp.Or(name, file.Name)
 		return file, nil
+	case l.address != "":
+		return nil, why
 	}
 	file, err = readLive(ctx, env, l)
 	if err == nil && file.Controller == snapshot.ByDovetail {
@@ -94,11 +104,26 @@ func takeSnapshot(ctx context.Context, env func(string) (string, bool), l live) 
 	return file, err
 }
 
-// requestSnapshot requests the snapshot from the leader of the controller.
-func requestSnapshot(ctx context.Context, kube *rest.Config) (*snapshot.File, error) {
+// checkAccount refuses what is no NAMESPACE/NAME of a service account; empty is none.
+func checkAccount(account string) error {
+	namespace, name, found := strings.Cut(account, "/")
+	if account != "" && (!found || namespace == "" || name == "" || strings.Contains(name, "/")) {
+		return usagef("--as-service-account %q is not NAMESPACE/NAME", account)
+	}
+	return nil
+}
+
+// requestSnapshot requests the snapshot from the leader of the controller, or from the one at an address.
+func requestSnapshot(ctx context.Context, address string, controller api.Target) (*snapshot.File, error) {
 	ctx, cancel := context.WithTimeout(ctx, snapshotTimeout)
 	defer cancel()
-	leader, err := api.Dial(ctx, api.Target{Kube: kube})
+	var leader *api.Client
+	var err error
+	if address != "" {
+		leader, err = api.Connect(ctx, address, controller)
+	} else {
+		leader, err = api.Dial(ctx, controller)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -171,10 +196,18 @@ func newReader(kube *rest.Config) (client.Reader, error) {
 	return client.New(kube, client.Options{Scheme: scheme, Mapper: mapper})
 }
 
+// liveNames are the flags that bind adds.
+func liveNames() []string {
+	return []string{"kubeconfig", "context", "controller-namespace", "controller-address", "as-service-account", "instance-types"}
+}
+
 // bind adds the flags that say which cluster is read, and how.
 func (l *live) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&l.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; if empty, KUBECONFIG, then ~/.kube/config")
 	flags.StringVar(&l.context, "context", "", "context of the kubeconfig; if empty, the current one")
+	flags.StringVar(&l.namespace, "controller-namespace", "", "namespace of the controller; if empty, kube-system and karpenter are searched")
+	flags.StringVar(&l.address, "controller-address", "", "metrics port of a controller that is not a pod, such as http://localhost:8080")
+	flags.StringVar(&l.account, "as-service-account", "", "NAMESPACE/NAME of a service account to ask the controller as, for kubeconfigs without a token")
 	flags.StringVar(&l.types, "instance-types", "", "take instance types and prices from this snapshot instead of AWS")
 }
 

@@ -114,7 +114,7 @@ func planLive(cmd *cobra.Command, f *clusterFlags, s Streams) error {
 
 // planSnapshot plans for a snapshot.
 func planSnapshot(cmd *cobra.Command, f *clusterFlags, name string, data []byte, s Streams) error {
-	if err := refuseFlags(cmd.Flags(), append(ofScenarios(), "kubeconfig", "context", "instance-types"), "has no meaning for a snapshot of a cluster; use -o for the form of the report"); err != nil {
+	if err := refuseFlags(cmd.Flags(), append(ofScenarios(), liveNames()...), "has no meaning for a snapshot of a cluster; use -o for the form of the report"); err != nil {
 		return err
 	}
 	change, err := f.read(s)

@@ -3,13 +3,18 @@ package cli
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	"github.com/dovetail-sh/dovetail/internal/inspect/api"
 	"github.com/dovetail-sh/dovetail/internal/snapshot"
 	"github.com/dovetail-sh/dovetail/internal/snapshot/snapshottest"
 )
@@ -160,5 +165,42 @@ func TestSnapshotOfASnapshot(t *testing.T) {
 	}
 	if code, _, errors := call("snapshot", "--scenario", path, "-o", dir+"/absent/file"); code != exitFailed || !strings.Contains(errors, "write the snapshot") {
 		t.Errorf("exit code %d: %s", code, errors)
+	}
+}
+
+// A controller that is named is asked, and nothing else. WI-20, WI-23.
+func TestWI_20_NamedControllers(t *testing.T) {
+	t.Parallel()
+	path := snapshotFile(t, snapshottest.New(snapshottest.Options{Nodes: 3}))
+	file, err := readSnapshot(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := httptest.NewServer(api.NewServer(api.Source{
+		Ready: func(context.Context) error { return nil }, Snapshot: func(context.Context) (*snapshot.File, error) { return file, nil },
+	}, awsv1.Vocabulary(), time.Now))
+	_, want, _ := call("plan", "--scenario", path)
+	absent := []string{"--kubeconfig", path + ".absent"}
+	if code, got, stderr := call(append([]string{"plan", "--live", "--controller-address", served.URL}, absent...)...); code != 0 || got != want {
+		t.Errorf("exit code %d, %s: %s\nwant %s", code, stderr, got, want)
+	}
+	written := filepath.Join(t.TempDir(), "cluster.json")
+	if code, _, stderr := call(append([]string{"snapshot", "-o", written, "--controller-address", served.URL}, absent...)...); code != 0 || !strings.Contains(stderr, "3 nodes") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+	served.Close()
+	for name, tc := range map[string]struct {
+		args []string
+		code int
+		says string
+	}{
+		"it does not respond":        {[]string{"plan", "--live", "--controller-address", served.URL}, 1, "does not respond"},
+		"an account without /":       {[]string{"plan", "--live", "--as-service-account", "viewer"}, 2, "NAMESPACE/NAME"},
+		"a controller of a snapshot": {[]string{"plan", "--scenario", path, "--controller-namespace", "x"}, 2, "--controller-namespace has no meaning"},
+		"a snapshot of a snapshot":   {[]string{"snapshot", "--scenario", path, "--as-service-account", "a/b"}, 2, "--as-service-account"},
+	} {
+		if code, _, stderr := call(tc.args...); code != tc.code || !strings.Contains(stderr, tc.says) {
+			t.Errorf("%s: exit code %d, %s; want %d with %q", name, code, stderr, tc.code, tc.says)
+		}
 	}
 }

@@ -99,8 +99,8 @@ func (f *snapshotFlags) read(ctx context.Context, s Streams) (*snapshot.File, er
 		f.progress = progressTo(s)
 		return takeSnapshot(ctx, s.LookupEnv, f.live)
 	}
-	if f.kubeconfig != "" || f.context != "" || f.types != "" {
-		return nil, usagef("--scenario names a file, --kubeconfig, --context and --instance-types a cluster: give one of them")
+	if f.kubeconfig+f.context+f.namespace+f.address+f.account+f.types != "" {
+		return nil, usagef("--scenario names a file, and --%s a cluster: give one of them", strings.Join(liveNames(), ", --"))
 	}
 	return readSnapshot(f.scenario, s.In)
 }

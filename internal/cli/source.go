@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -57,10 +56,10 @@ func (f *sourceFlags) validate() error {
 			return usagef("--scenario selects a file and %s a live cluster; use only one of them", name)
 		}
 	}
-	namespace, name, found := strings.Cut(f.account, "/")
+	if err := checkAccount(f.account); err != nil {
+		return err
+	}
 	switch {
-	case f.account != "" && (!found || namespace == "" || name == "" || strings.Contains(name, "/")):
-		return usagef("--as-service-account %q is not NAMESPACE/NAME", f.account)
 	case f.address != "" && f.namespace != "":
 		return usagef("--controller-address says where the controller is, and --controller-namespace where to look for it: give one of them")
 	case f.timeout <= 0:
