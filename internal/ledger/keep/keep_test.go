@@ -316,6 +316,35 @@ func TestLG_17_MetricsHaveTheTotalsOfTheReport(t *testing.T) {
 	})
 }
 
+// A leader that cannot read what was stored at first shows what it observes, and never all that was spent before as if it were
+// spent at once.
+func TestLG_17_MetricsDoNotJumpWhenTheStoredLedgerIsReadLate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		first := lead(t, s)
+		first.passes(48*time.Hour, "a")
+		first.stop()
+		s.failing(func(verb, _ string) error {
+			if verb == "get" {
+				return &apierrors.StatusError{ErrStatus: apierrors.NewInternalError(errors.New("away")).Status()}
+			}
+			return nil
+		})
+		next := lead(t, s)
+		next.passes(20*time.Second, "a")
+		before := next.spent()
+		s.failing(nil)
+		next.passes(time.Minute, "a")
+		if grown := next.spent() - before; grown > 0.1 {
+			t.Errorf("the metric grew by %v USD within a minute, by %v before", grown, before)
+		}
+		if days, err := next.Savings(t.Context(), inspect.SavingsQuery{}); err != nil || len(days.Days) < 2 {
+			t.Errorf("the report has %d days (%v), want those that were stored too", len(days.Days), err)
+		}
+	})
+}
+
 // Few and small writes: the head after decisions and each minute, what is sealed once. ConfigMaps say what they are.
 func TestLG_15_Writes(t *testing.T) {
 	t.Parallel()

@@ -137,6 +137,7 @@ func (s *Store) begin(ctx context.Context) error {
 		return fmt.Errorf("the ledger cannot be read, and is kept in memory: %w", err)
 	}
 	s.Ledger.book.Precede(earlier)
+	s.Ledger.totals.skip(s.Ledger.book.Total())
 	s.read = true
 	return nil
 }

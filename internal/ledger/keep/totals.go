@@ -14,6 +14,17 @@ import (
 type totals struct {
 	metrics *metric.Set
 	shown   map[string]float64
+	silent  bool // metrics stay as they are
+}
+
+// skip has metrics go on from what they show, if they show anything: what is added to the totals was spent before, and a rate
+// would say that it is spent now.
+func (t *totals) skip(d inspect.DaySavings) {
+	if len(t.shown) > 0 {
+		t.silent = true
+		t.show(d)
+		t.silent = false
+	}
 }
 
 func (t *totals) show(d inspect.DaySavings) {
@@ -36,6 +47,8 @@ func (t *totals) show(d inspect.DaySavings) {
 // raise has a counter show a total. It never decreases.
 func (t *totals) raise(counter *prometheus.CounterVec, total float64, what string, labels ...string) {
 	key := what + "\x00" + strings.Join(labels, "\x00")
-	counter.WithLabelValues(labels...).Add(max(0, total-t.shown[key]))
+	if !t.silent {
+		counter.WithLabelValues(labels...).Add(max(0, total-t.shown[key]))
+	}
 	t.shown[key] = max(total, t.shown[key])
 }
