@@ -220,6 +220,18 @@ func TestLG_23_Completion(t *testing.T) {
 	}
 }
 
+// LG-20, LG-27: as a plugin of kubectl, both are called as its users call them.
+func TestLG_20_Plugin(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{"history", "savings"} {
+		var out bytes.Buffer
+		code := Run([]string{command, "--help"}, Streams{Name: "/usr/local/bin/kubectl-dovetail", Out: &out, Err: &out, LookupEnv: func(string) (string, bool) { return "", false }})
+		if help := out.String(); code != 0 || !strings.Contains(help, "\n  kubectl dovetail "+command+" --since ") || strings.Contains(help, "  dovetail ") {
+			t.Errorf("exit code %d, the help names dovetail instead of kubectl dovetail:\n%s", code, help)
+		}
+	}
+}
+
 // hostileTexts are what objects, messages and attackers come up with.
 func hostileTexts() *rapid.Generator[string] {
 	return rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"", "=1+1", "+1", "-1", "@SUM(A1)", "'quoted", " =1+1", "\t=1+1", "a,b", `say "no"`, "two\nlines", "\r\n", ";"}))

@@ -34,7 +34,10 @@ func (f *flow) checkHistory(token string, leader *replica, removed *karpv1.NodeC
 	node := "node/" + removed.Status.NodeName
 	normal := notes.ReplaceAllString(ask("history", node, "--kind", "command,outcome"), "")
 	for _, p := range [][2]string{
-		{regexp.QuoteMeta(removed.Status.NodeName), "NODE"}, {`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`, "TIME"}, {`eu-west-1[a-z]`, "ZONE"}, {`command [0-9a-z]{8,}:`, "command ID:"},
+		{regexp.QuoteMeta(removed.Status.NodeName), "NODE"},
+		{`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`, "TIME"},
+		{`eu-west-1[a-z]`, "ZONE"},
+		{`command [0-9a-z]{8,}:`, "command ID:"},
 		{`(\S)  +`, "$1  "},
 	} {
 		normal = regexp.MustCompile(p[0]).ReplaceAllString(normal, p[1])
