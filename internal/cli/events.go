@@ -45,8 +45,10 @@ func (h *eventHistory) History(ctx context.Context, query inspect.HistoryQuery) 
 	switch {
 	case apierrors.IsForbidden(err):
 		return inspect.History{}, errors.New("events may not be read; request the right to list events: " + err.Error())
+	case apierrors.IsUnauthorized(err):
+		return inspect.History{}, fmt.Errorf("list events: the API server does not accept the credentials of the kubeconfig; log in again: %w", err)
 	case err != nil:
-		return inspect.History{}, fmt.Errorf("list events: %w", err)
+		return inspect.History{}, fmt.Errorf("list events: the API server cannot be used; check the address of the cluster in the kubeconfig, and the network: %w", err)
 	}
 	events, over := eventsOf(list.Items, &query)
 	out := inspect.History{Events: events, Notes: []string{eventsLastFor}}

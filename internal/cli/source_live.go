@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 
 	"github.com/dovetail-sh/dovetail/internal/inspect"
@@ -109,6 +111,8 @@ func queryLive[T any](ctx context.Context, l *liveSource, query func(inspect.Adv
 		return response, nil
 	case isNotFound(err):
 		return response, err
+	case isOfAPIServer(err) && ctx.Err() == nil: // why the leader cannot be queried either
+		return none, err
 	}
 	return none, fmt.Errorf("%w\n%w", why, l.explained(ctx, err))
 }
@@ -116,6 +120,12 @@ func queryLive[T any](ctx context.Context, l *liveSource, query func(inspect.Adv
 func isNotFound(err error) bool {
 	_, is := errors.AsType[inspect.NotFoundError](err)
 	return is
+}
+
+// isOfAPIServer reports whether the API server cannot be used at all: it does not respond, or knows nothing of the user.
+func isOfAPIServer(err error) bool {
+	_, unreachable := errors.AsType[*url.Error](err)
+	return unreachable || apierrors.IsUnauthorized(err)
 }
 
 // explained says how a question that took too long gets more time.

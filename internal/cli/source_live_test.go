@@ -6,6 +6,8 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -88,6 +90,32 @@ func TestEX_37_LeaderFirstThenObjects(t *testing.T) {
 				t.Errorf("got source %q, notes %q, %v; want %q with %q", f.Source, f.Notes, err, tc.source, tc.note)
 			}
 		})
+	}
+}
+
+// An API server that cannot be used is named once, with what to do.
+func TestEX_37_NoAPIServer(t *testing.T) {
+	t.Parallel()
+	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Unauthorized","code":401,"message":"Unauthorized"}`))
+	}))
+	t.Cleanup(refusing.Close)
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	for address, says := range map[string]string{refusing.URL: "log in again", gone.URL: "check the address of the cluster in the kubeconfig"} {
+		name := filepath.Join(t.TempDir(), "kubeconfig")
+		text := "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: \"" + address + "\"}}]\ncontexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n"
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, command := range []string{"explain node x", "top", "plan --live", "snapshot", "advise", "history"} {
+			code, _, stderr := call(append(strings.Fields(command), "--kubeconfig", name)...)
+			if code != 1 || !strings.Contains(stderr, says) || strings.Count(stderr, "\n") != 1 {
+				t.Errorf("%s: exit code %d, %s; want a line with %q", command, code, stderr, says)
+			}
+		}
 	}
 }
 

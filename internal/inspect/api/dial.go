@@ -171,6 +171,8 @@ func findLeader(ctx context.Context, leases coordinationclient.LeasesGetter, nam
 			Fix: "name its namespace with --controller-namespace, or its address with --controller-address",
 		}
 		switch {
+		case len(refused) > 0 && apierrors.IsUnauthorized(refused[0]):
+			e.Why, e.Fix = "cannot be found: the API server does not accept the credentials of the kubeconfig", "log in again, and check it with kubectl auth whoami"
 		case len(refused) > 0:
 			e.Why, e.Fix = "cannot be found: "+refused[0].Error(), "check the connection to the cluster with kubectl cluster-info"
 		case len(forbidden) > 0:
