@@ -82,7 +82,7 @@ func TestAD_07_AdviseOnASnapshot(t *testing.T) {
 	}
 }
 
-// The cluster is found as for every other question: a controller is asked for its snapshot, and the plans are made here;
+// The cluster is found as for every other question: a controller is requested for its snapshot, and the plans are made here;
 // without one, the objects are read.
 func TestAD_08_AdviseOnALiveCluster(t *testing.T) {
 	t.Parallel()
@@ -91,12 +91,12 @@ func TestAD_08_AdviseOnALiveCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var asked []string
+	var requested []string
 	controller := api.NewServer(api.Source{
 		Ready: func(context.Context) error { return nil }, Snapshot: func(context.Context) (*snapshot.File, error) { return file, nil },
 	}, awsv1.Vocabulary(), time.Now)
 	served := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		asked = append(asked, req.Method+" "+req.URL.Path)
+		requested = append(requested, req.Method+" "+req.URL.Path)
 		controller.ServeHTTP(w, req)
 	}))
 	t.Cleanup(served.Close)
@@ -105,7 +105,7 @@ func TestAD_08_AdviseOnALiveCluster(t *testing.T) {
 	if diff := cmp.Diff(want, got); code != 0 || diff != "" {
 		t.Errorf("exit code %d, %s (-file +controller):\n%s", code, stderr, diff)
 	}
-	if diff := cmp.Diff([]string{"GET /debug/inspect/snapshot"}, asked); diff != "" {
+	if diff := cmp.Diff([]string{"GET /debug/inspect/snapshot"}, requested); diff != "" {
 		t.Errorf("requests to the controller (-want +got):\n%s", diff)
 	}
 	now := snapshottest.Now()

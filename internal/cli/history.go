@@ -32,8 +32,8 @@ func newHistory(s Streams) *cobra.Command {
 		Short: "List what was decided, about the cluster or one object",
 		Long: "Lists what the controller decided and what became of it, oldest first: nodes that were launched or removed, why, which\n" +
 			"pods moved, and what that saves. With KIND NAME, what was decided about that pod, node, NodeClaim or NodePool.\n\n" +
-			"The leader of the controller is asked for its ledger. If it cannot answer, the events of Kubernetes are the history,\n" +
-			"and a note says so. Nothing is changed.\n\n" +
+			"The command requests the ledger of the leader of the controller. If the leader cannot respond, it uses the events of\n" +
+			"Kubernetes instead, and a note says so. It changes nothing.\n\n" +
 			"JSON lines and CSV have one event on each line, for jq and spreadsheets; notes go to the standard error. A cell of CSV\n" +
 			"that a spreadsheet would take for a formula has an apostrophe in front.",
 		Example: "  # what was decided in the last 24 hours?\n  dovetail history --since 24h\n\n" +

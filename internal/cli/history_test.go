@@ -33,14 +33,14 @@ import (
 type ledger struct {
 	inspect.Local
 
-	history inspect.History
-	savings inspect.Savings
-	asked   chan any // nil: queries are not recorded
+	history   inspect.History
+	savings   inspect.Savings
+	requested chan any // nil: queries are not recorded
 }
 
 func (l *ledger) History(_ context.Context, q inspect.HistoryQuery) (inspect.History, error) {
-	if l.asked != nil {
-		l.asked <- q
+	if l.requested != nil {
+		l.requested <- q
 	}
 	h := l.history
 	h.Events = slices.DeleteFunc(slices.Clone(h.Events), func(e inspect.Event) bool {
@@ -50,14 +50,14 @@ func (l *ledger) History(_ context.Context, q inspect.HistoryQuery) (inspect.His
 }
 
 func (l *ledger) Savings(_ context.Context, q inspect.SavingsQuery) (inspect.Savings, error) {
-	if l.asked != nil {
-		l.asked <- q
+	if l.requested != nil {
+		l.requested <- q
 	}
 	return l.savings, nil
 }
 
-// asking adds the address of a leader with a ledger to a call.
-func (l *ledger) asking(t *testing.T, args ...string) []string {
+// withLeader adds the address of a leader with a ledger to a call.
+func (l *ledger) withLeader(t *testing.T, args ...string) []string {
 	t.Helper()
 	server := httptest.NewServer(api.Handler(l))
 	t.Cleanup(server.Close)
@@ -101,7 +101,7 @@ func TestLG_21_HistoryFormats(t *testing.T) {
 	for _, format := range listFormats() {
 		t.Run(format, func(t *testing.T) {
 			t.Parallel()
-			code, stdout, stderr := run("", hostile().asking(t, "history", "-o", format)...)
+			code, stdout, stderr := run("", hostile().withLeader(t, "history", "-o", format)...)
 			golden(t, "history-"+format+".txt", stdout)
 			beside := ""
 			if format == "jsonl" || format == "csv" {
@@ -114,13 +114,13 @@ func TestLG_21_HistoryFormats(t *testing.T) {
 	}
 	empty := &ledger{}
 	for format, want := range map[string]string{"table": "history of node/a\nNothing is recorded that matches.\n", "jsonl": "", "csv": "at,kind,text,objects,saves,id,source\n"} {
-		if code, stdout, stderr := run("", empty.asking(t, "history", "node/a", "-o", format)...); code != 0 || stdout != want || stderr != "" {
+		if code, stdout, stderr := run("", empty.withLeader(t, "history", "node/a", "-o", format)...); code != 0 || stdout != want || stderr != "" {
 			t.Errorf("%s of nothing: exit code %d, got %q, want %q, stderr %q", format, code, stdout, want, stderr)
 		}
 	}
 }
 
-// LG-20: what is asked for is what the leader is asked.
+// LG-20: what is requested for is what the leader is requested.
 func TestLG_20_HistoryFilters(t *testing.T) {
 	t.Parallel()
 	day := func(n int) time.Time { return time.Date(2026, 11, n, 0, 0, 0, 0, time.UTC) }
@@ -140,11 +140,11 @@ func TestLG_20_HistoryFilters(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := &ledger{asked: make(chan any, 1)}
-			if code, _, stderr := run("", l.asking(t, append([]string{"history"}, tc.args...)...)...); code != 0 {
+			l := &ledger{requested: make(chan any, 1)}
+			if code, _, stderr := run("", l.withLeader(t, append([]string{"history"}, tc.args...)...)...); code != 0 {
 				t.Fatalf("exit code %d: %s", code, stderr)
 			}
-			if diff := cmp.Diff(any(tc.want), <-l.asked, cmp.Comparer(time.Time.Equal)); diff != "" {
+			if diff := cmp.Diff(any(tc.want), <-l.requested, cmp.Comparer(time.Time.Equal)); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -332,7 +332,7 @@ func withoutLeader(t *testing.T) string {
 	return kubeconfigOf(t, server.URL)
 }
 
-// LG-24: without a leader that can be asked, events are the history, and the notes say so.
+// LG-24: without a leader that can be requested, events are the history, and the notes say so.
 func TestLG_24_EventsInsteadOfTheLedger(t *testing.T) {
 	t.Parallel()
 	path := withoutLeader(t)
@@ -364,7 +364,7 @@ func (l *ledger) showsOutput(t *testing.T, page, command string) {
 	got := block.ReplaceAllStringFunc(string(data), func(shown string) string {
 		blocks++
 		typed := block.FindStringSubmatch(shown)[1]
-		code, stdout, stderr := run("", l.asking(t, strings.Fields(typed)...)...)
+		code, stdout, stderr := run("", l.withLeader(t, strings.Fields(typed)...)...)
 		if code != 0 {
 			t.Errorf("dovetail %s: exit code %d: %s", typed, code, stderr)
 		}

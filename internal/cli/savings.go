@@ -30,8 +30,8 @@ func newSavings(s Streams) *cobra.Command {
 		Long: "Reports for each day, NodePool and namespace what the nodes cost, what they would have cost without consolidation, how\n" +
 			"far that is from the lower bound, and the evictions that it took. Days are in UTC. Only the time that the controller\n" +
 			"observed counts.\n\n" +
-			"The leader of the controller is asked for its ledger; nothing is changed. Of a cluster that Dovetail does not manage,\n" +
-			"nothing is recorded: dovetail plan --live shows what Dovetail would save there.\n\n" +
+			"The command requests the ledger of the leader of the controller, and changes nothing. Nothing is recorded about a\n" +
+			"cluster that Dovetail does not manage: dovetail plan --live shows what Dovetail would save there.\n\n" +
 			"JSON lines and CSV have one row on each line, of one kind, so that they can be summed up: days, unless --by says\n" +
 			"otherwise. Notes go to the standard error.",
 		Example: "  # everything that is recorded\n  dovetail savings\n\n" +

@@ -52,7 +52,7 @@ func TestLG_27_SavingsFormats(t *testing.T) {
 			name := strings.TrimSuffix("savings-"+format+"-"+by, "-")
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				code, stdout, stderr := run("", spent().asking(t, "savings", "-o", format, "--by", by)...)
+				code, stdout, stderr := run("", spent().withLeader(t, "savings", "-o", format, "--by", by)...)
 				golden(t, name+".txt", stdout)
 				beside := ""
 				if format == "jsonl" || format == "csv" {
@@ -65,21 +65,21 @@ func TestLG_27_SavingsFormats(t *testing.T) {
 		}
 	}
 	empty := &ledger{savings: inspect.Savings{Notes: []string{"the leader has just started"}}}
-	if code, stdout, stderr := run("", empty.asking(t, "savings")...); code != 0 || stdout != "savings\nNothing is recorded of what the cluster cost.\n\nnote: the leader has just started\n" {
+	if code, stdout, stderr := run("", empty.withLeader(t, "savings")...); code != 0 || stdout != "savings\nNothing is recorded of what the cluster cost.\n\nnote: the leader has just started\n" {
 		t.Errorf("exit code %d, got %q, stderr %q", code, stdout, stderr)
 	}
 }
 
-// LG-27: the days that are asked for are those that the leader is asked for.
+// LG-27: the days that are requested for are those that the leader is requested for.
 func TestLG_27_SavingsPeriod(t *testing.T) {
 	t.Parallel()
 	l := spent()
-	l.asked = make(chan any, 1)
-	if code, _, stderr := run("", l.asking(t, "savings", "--since", "2026-11-01", "--until", "2026-11-02")...); code != 0 {
+	l.requested = make(chan any, 1)
+	if code, _, stderr := run("", l.withLeader(t, "savings", "--since", "2026-11-01", "--until", "2026-11-02")...); code != 0 {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	want := inspect.SavingsQuery{Since: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC), Until: time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC)}
-	if diff := cmp.Diff(any(want), <-l.asked); diff != "" {
+	if diff := cmp.Diff(any(want), <-l.requested); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -12,7 +12,7 @@ func (h *History) Document(query *HistoryQuery) Document {
 	if query.Object != (Subject{}) {
 		d.Title = "history of " + query.Object.String()
 	}
-	d.Answer = h.answer()
+	d.Answer = h.summary()
 	events := Section{Title: "Events", Columns: []string{"Time", "What", "Text", "Saves an hour", "Command", "Source", "Objects"}, Wide: 4}
 	for i := range h.Events {
 		e := &h.Events[i]
@@ -26,8 +26,8 @@ func (h *History) Document(query *HistoryQuery) Document {
 	return d
 }
 
-// answer says how much happened.
-func (h *History) answer() string {
+// summary says how much happened.
+func (h *History) summary() string {
 	if len(h.Events) == 0 {
 		return "Nothing is recorded that matches."
 	}

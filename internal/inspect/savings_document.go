@@ -44,7 +44,7 @@ func (r *SavingsRow) AboveBound() (share float64, known bool) {
 
 // Document lays Savings out for reading, without their notes. It has a table for each grouping; none: for all.
 func (s *Savings) Document(by ...Grouping) Document {
-	d := Document{Title: "savings", Answer: s.answer()}
+	d := Document{Title: "savings", Answer: s.summary()}
 	for _, g := range Groupings() {
 		if len(by) == 0 || slices.Contains(by, g) {
 			d.add(s.section(g))
@@ -53,8 +53,8 @@ func (s *Savings) Document(by ...Grouping) Document {
 	return d
 }
 
-// answer sums up all days.
-func (s *Savings) answer() string {
+// summary sums up all days.
+func (s *Savings) summary() string {
 	if len(s.Days) == 0 {
 		return "Nothing is recorded of what the cluster cost."
 	}

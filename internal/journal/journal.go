@@ -58,10 +58,10 @@ type Journal struct {
 	forward forward          // nil: to nobody
 }
 
-// forward takes in what happened, to keep it for longer. Of minor events there may be many.
+// forward records what happened, to keep it for longer. Of minor events there may be many.
 type forward func(e inspect.Event, minor bool)
 
-// Forward passes on what is taken in from now on, except what passes found beyond their commands.
+// Forward passes on what is recorded from now on, except what passes found beyond their commands.
 func (j *Journal) Forward(to func(e inspect.Event, minor bool)) {
 	if j == nil {
 		return

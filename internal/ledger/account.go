@@ -85,7 +85,7 @@ func newAccounts(limits Limits) accounts {
 	}
 }
 
-// Observe takes in what the cluster costs at a time. From the observation before until this one it has cost what it did then.
+// Observe records what the cluster costs at a time. From the observation before until this one it has cost what it did then.
 func (b *Book) Observe(o Observation) {
 	a := &b.accounts
 	at := o.At.UTC().Round(0)
@@ -97,13 +97,13 @@ func (b *Book) Observe(o Observation) {
 		a.Since = at
 	}
 	a.Until = at
-	a.settleNodes(&o)
+	a.recordNodes(&o)
 	if o.Bound <= 0 && o.Unchanged && !first && at.Sub(from) <= MaxGap {
 		o.Bound = a.Rate.Bound
 	}
 	a.Rate = a.rateOf(&o)
 	a.point(&o)
-	a.forget()
+	a.dropOldCosts()
 	if !first && from.Format(dayFormat) != at.Format(dayFormat) {
 		a.sealDays()
 	}
@@ -255,8 +255,8 @@ func (b *Book) Evicted(at time.Time, pool, namespace string) {
 	a.changes++
 }
 
-// forget drops what is too old to be shown.
-func (a *accounts) forget() {
+// dropOldCosts drops what is too old to be shown.
+func (a *accounts) dropOldCosts() {
 	old := func(points map[int64]inspect.Cost, keep time.Duration) {
 		maps.DeleteFunc(points, func(at int64, _ inspect.Cost) bool { return a.Until.Sub(time.Unix(at, 0)) > keep })
 	}

@@ -80,7 +80,7 @@ func (b *Book) objectsOf(id string) []string {
 	return latest.Objects
 }
 
-// Changed is a number that changes whenever an event or a removal was taken in. Observations do not count: they come all
+// Changed is a number that changes whenever an event or a removal was recorded. Observations do not count: they come all
 // the time.
 func (b *Book) Changed() uint64 {
 	return b.actions.changes + b.context.changes + b.accounts.changes
@@ -89,7 +89,7 @@ func (b *Book) Changed() uint64 {
 // Until is when the last observation was made; zero: never.
 func (b *Book) Until() time.Time { return b.accounts.Until }
 
-// Merge takes in what another Book has. Both may have gone on from one that was stored: what they have in common counts once.
+// Merge adds the contents of another Book. Both may have gone on from one that was stored: what they have in common counts once.
 // The other one is not used afterwards.
 func (b *Book) Merge(other *Book) {
 	b.mergeEvents(other)

@@ -34,11 +34,11 @@ func (a *accounts) merge(other *accounts) {
 	a.dropped = max(a.dropped, other.dropped)
 	a.stamp++
 	a.changes++
-	a.forget()
+	a.dropOldCosts()
 	a.sealDays()
 }
 
-// mergeHead takes the later state. Of two of the same time, nodes that one does not have were taken in since.
+// mergeHead takes the later state. Of two of the same time, nodes that one does not have were recorded since.
 func (a *accounts) mergeHead(other *accountHead) {
 	since := a.Since
 	if since.IsZero() || !other.Since.IsZero() && other.Since.Before(since) {
@@ -144,7 +144,7 @@ func (a *accounts) precede(earlier *accounts) {
 	a.dropped += earlier.dropped
 	a.stamp++
 	a.changes++
-	a.forget()
+	a.dropOldCosts()
 	a.sealDays()
 }
 

@@ -51,7 +51,7 @@ type Removal struct {
 	Planned      float64  // what these were expected to cost
 }
 
-// Removed takes in a node that consolidation has deleted. What it saves counts once the node is gone.
+// Removed records a node that consolidation has deleted. What it saves counts once the node is gone.
 func (b *Book) Removed(r Removal) {
 	a := &b.accounts
 	r.Claim = validText(r.Claim)
@@ -81,7 +81,7 @@ func (b *Book) Removed(r Removal) {
 	a.changes++
 }
 
-// Launched takes in a node that is launched for pods. Without consolidation its pods would have used what runs then.
+// Launched records a node that is launched for pods. Without consolidation its pods would have used what runs then.
 func (b *Book) Launched(claim string, at time.Time) {
 	claim = validText(claim)
 	if a := &b.accounts; hasRoom(a.Starting, claim) {
@@ -99,8 +99,8 @@ func hasRoom[T any](tracked map[string]T, claim string) bool {
 	return len(claim) <= mostName && len(tracked) < mostClaims && bytes <= mostTracked
 }
 
-// settleNodes takes in which nodes came, and which are gone.
-func (a *accounts) settleNodes(o *Observation) {
+// recordNodes records which nodes are new, and which are deleted.
+func (a *accounts) recordNodes(o *Observation) {
 	last, pools := a.prices, map[string]string{}
 	a.prices = make(map[string]float64, len(o.Nodes))
 	for i := range o.Nodes {

@@ -177,8 +177,8 @@ func Decode(limits Limits, segments map[int][]byte) (*Book, []error) {
 			problems = append(problems, err)
 		}
 	}
-	b.actions.settle()
-	b.context.settle()
+	b.actions.findCurrentSlot()
+	b.context.findCurrentSlot()
 	b.accounts.bound()
 	for _, err := range problems {
 		b.unread = append(b.unread, err.Error())
@@ -235,7 +235,7 @@ func wasWere(n int) string {
 	return "were"
 }
 
-// begin takes in a header.
+// begin reads a header.
 func (b *Book) begin(h *header) {
 	if s, at := b.slotOf(h.Segment); s != nil {
 		s.slots[at].generation = max(h.Generation, 1)
@@ -258,7 +258,7 @@ func (b *Book) slotOf(number int) (*stream, int) {
 
 var errEmptyLine = errors.New("it has nothing that is known")
 
-// take takes in a line.
+// take reads a line.
 func (b *Book) take(number int, l *line) error {
 	a := &b.accounts
 	s, at := b.slotOf(number)
@@ -326,7 +326,7 @@ func (a *accounts) bound() {
 		delete(a.days, key)
 		a.dropped++
 	}
-	a.forget()
+	a.dropOldCosts()
 }
 
 // boundTracked does so for the state that savings follow from.

@@ -105,7 +105,7 @@ func (s *stream) put(events []stored) {
 	s.changes++
 }
 
-// merge takes in the events of another stream.
+// merge adds the events of another stream.
 func (s *stream) merge(other *stream) {
 	known := map[string]bool{}
 	s.each(func(e *inspect.Event) { known[identity(e)] = true })
@@ -126,8 +126,8 @@ func (s *stream) merge(other *stream) {
 	s.seal()
 }
 
-// settle determines the current slot of a stream that was read, and drops recent events that are sealed too.
-func (s *stream) settle() {
+// findCurrentSlot determines the current slot of a stream that was read, and drops recent events that are sealed too.
+func (s *stream) findCurrentSlot() {
 	sealed := map[string]bool{}
 	for i := range s.slots {
 		if s.slots[i].generation > s.slots[s.current].generation {

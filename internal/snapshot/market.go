@@ -41,7 +41,7 @@ type Catalogues struct {
 	all   []Catalogue
 }
 
-// Add takes in what a NodePool could launch, or why that is not known.
+// Add reads what a NodePool could launch, or why that is not known.
 func (c *Catalogues) Add(pool string, types []catalog.InstanceType, problem string) {
 	for i := range c.all {
 		if c.all[i].Problem == problem && sameTypes(c.lists[i], types) {

@@ -81,7 +81,7 @@ func BenchmarkEX_10_QuestionsFromResponses(b *testing.B) {
 	}
 	for _, question := range []struct {
 		name string
-		ask  func(ctx context.Context, s *snapshot.Service) error
+		run  func(ctx context.Context, s *snapshot.Service) error
 	}{
 		{"fleet", func(ctx context.Context, s *snapshot.Service) error {
 			_, err := s.Fleet(ctx)
@@ -110,7 +110,7 @@ func BenchmarkEX_10_QuestionsFromResponses(b *testing.B) {
 					b.Fatal(err)
 				}
 				read.Settings.Policy.Workers = 1
-				if err := question.ask(b.Context(), &snapshot.Service{File: read, Words: awsv1.Vocabulary()}); err != nil {
+				if err := question.run(b.Context(), &snapshot.Service{File: read, Words: awsv1.Vocabulary()}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -23,16 +23,16 @@ Events:
   TIME  outcome  command ID: done
 `
 
-// checkHistory runs the commands about the past, as a user who may ask a leader that has removed an empty node: what was decided,
+// checkHistory runs the commands about the past, as a user who may query a leader that has removed an empty node: what was decided,
 // why, and what that saved. LG-20, LG-21, LG-22, LG-27.
 func (f *flow) checkHistory(token string, leader *replica, removed *karpv1.NodeClaim) {
 	f.Helper()
-	ask := func(args ...string) (answer string) {
+	run := func(args ...string) string {
 		return f.dovetail(token, append(args, "--controller-address", leader.address)...)
 	}
 	notes := regexp.MustCompile(`(?m)^note: .*\n`) // of the standard error
 	node := "node/" + removed.Status.NodeName
-	normal := notes.ReplaceAllString(ask("history", node, "--kind", "command,outcome"), "")
+	normal := notes.ReplaceAllString(run("history", node, "--kind", "command,outcome"), "")
 	for _, p := range [][2]string{
 		{regexp.QuoteMeta(removed.Status.NodeName), "NODE"},
 		{`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`, "TIME"},
@@ -46,7 +46,7 @@ func (f *flow) checkHistory(token string, leader *replica, removed *karpv1.NodeC
 		f.Errorf("dovetail history (-want +got):\n%s", diff)
 	}
 	var reasons []string
-	for line := range strings.Lines(notes.ReplaceAllString(ask("history", node, "--kind", "command", "-o", "jsonl"), "")) {
+	for line := range strings.Lines(notes.ReplaceAllString(run("history", node, "--kind", "command", "-o", "jsonl"), "")) {
 		var e struct {
 			Detail struct {
 				Reason string
@@ -61,7 +61,7 @@ func (f *flow) checkHistory(token string, leader *replica, removed *karpv1.NodeC
 	if !slices.Equal(reasons, []string{"Empty"}) {
 		f.Errorf("the reasons are %v, want that the node was empty", reasons)
 	}
-	report := notes.ReplaceAllString(ask("savings", "--by", "nodepool", "-o", "csv"), "")
+	report := notes.ReplaceAllString(run("savings", "--by", "nodepool", "-o", "csv"), "")
 	records, err := csv.NewReader(strings.NewReader(report)).ReadAll()
 	if err != nil {
 		f.Fatal(err)
@@ -76,7 +76,7 @@ func (f *flow) checkHistory(token string, leader *replica, removed *karpv1.NodeC
 	if err != nil || spent <= 0 || saved <= 0 {
 		f.Errorf("the NodePool has spent %v and saved %v, %v; want more than nothing", spent, saved, err)
 	}
-	if table := ask("savings"); !strings.Contains(table, "Without consolidation they would have cost $") || !strings.Contains(table, "Namespaces:") || !strings.Contains(table, f.namespace) {
+	if table := run("savings"); !strings.Contains(table, "Without consolidation they would have cost $") || !strings.Contains(table, "Namespaces:") || !strings.Contains(table, f.namespace) {
 		f.Errorf("dovetail savings prints %s", table)
 	}
 }

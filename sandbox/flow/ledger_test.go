@@ -26,7 +26,7 @@ import (
 // afterStored is longer than decisions wait to be stored.
 const afterStored = 12 * time.Second
 
-// replica is a controller that answers questions.
+// replica is a controller that responds to queries.
 type replica struct {
 	*world.Controller
 
@@ -70,7 +70,7 @@ func (f *flow) runReplicas(token string) []*replica {
 func (f *flow) leader(replicas []*replica) *replica {
 	f.Helper()
 	var found *replica
-	f.waitUntil(soon, "a replica answers questions", func() (bool, string) {
+	f.waitUntil(soon, "a replica responds to queries", func() (bool, string) {
 		var said []error
 		for _, r := range replicas {
 			_, err := r.client.Fleet(f.Context())

@@ -66,9 +66,9 @@ type launchBackoff interface {
 type journal interface {
 	Decided(d disrupt.Decision)
 	Outcome(id, text string, at time.Time)
-	// Observed takes in what a pass saw and found.
+	// Observed records what a pass saw and found.
 	Observed(v *disrupt.View, d *disrupt.Decision)
-	// Deleted takes in a node whose claim a command has deleted.
+	// Deleted records a node whose claim a command has deleted.
 	Deleted(r *disrupt.Running, n *disrupt.Candidate)
 }
 

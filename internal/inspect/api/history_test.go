@@ -16,14 +16,14 @@ import (
 
 // books are events and savings that are known.
 type books struct {
-	events  []inspect.Event
-	savings inspect.Savings
-	asked   chan any // queries; nil: they are not recorded
+	events    []inspect.Event
+	savings   inspect.Savings
+	requested chan any // queries; nil: they are not recorded
 }
 
 func (b books) History(_ context.Context, q inspect.HistoryQuery) (inspect.History, error) {
-	if b.asked != nil {
-		b.asked <- q
+	if b.requested != nil {
+		b.requested <- q
 	}
 	h := inspect.History{Events: []inspect.Event{}, Notes: []string{"older ones were dropped"}}
 	for _, e := range b.events {
@@ -39,17 +39,17 @@ func (b books) History(_ context.Context, q inspect.HistoryQuery) (inspect.Histo
 }
 
 func (b books) Savings(_ context.Context, q inspect.SavingsQuery) (inspect.Savings, error) {
-	if b.asked != nil {
-		b.asked <- q
+	if b.requested != nil {
+		b.requested <- q
 	}
 	return b.savings, nil
 }
 
-// LG-25: the leader is asked for savings, and the answer is what its ledger says.
+// LG-25: the leader is requested for savings, and the answer is what its ledger says.
 func TestLG_25_SavingsOverTheWire(t *testing.T) {
 	t.Parallel()
 	noon := snapshottest.Now()
-	b := books{asked: make(chan any, 1), savings: inspect.Savings{
+	b := books{requested: make(chan any, 1), savings: inspect.Savings{
 		Days: []inspect.DaySavings{{
 			Day: "2026-11-18", Hours: 24, Total: inspect.SavingsRow{Spent: 10, Unconsolidated: 12, Evictions: 3}, NodePools: []inspect.SavingsRow{{Name: "default", Spent: 10, Unconsolidated: 12}},
 			Namespaces: []inspect.SavingsRow{{Name: inspect.RowIdle, Spent: 10, Unconsolidated: 12}},
@@ -64,7 +64,7 @@ func TestLG_25_SavingsOverTheWire(t *testing.T) {
 		if diff := cmp.Diff(b.savings, got); err != nil || diff != "" {
 			t.Errorf("%s: %v %s", name, err, diff)
 		}
-		if diff := cmp.Diff(any(q), <-b.asked); diff != "" {
+		if diff := cmp.Diff(any(q), <-b.requested); diff != "" {
 			t.Errorf("%s: another query arrived: %s", name, diff)
 		}
 	}
@@ -99,11 +99,11 @@ func TestLG_26_TheWholeHistoryComesInParts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := books{events: eventsEvery(tc.events, tc.atOnce), asked: make(chan any, 10)}
+			b := books{events: eventsEvery(tc.events, tc.atOnce), requested: make(chan any, 10)}
 			c := newController(snapshottest.Options{Nodes: 1})
 			c.past = b
 			h, err := connect(t, c.server(t), "").History(t.Context(), inspect.HistoryQuery{Limit: inspect.AllEvents})
-			if n := len(b.asked); n != tc.requests {
+			if n := len(b.requested); n != tc.requests {
 				t.Errorf("%d requests, want %d", n, tc.requests)
 			}
 			if tc.err != "" {

@@ -233,7 +233,7 @@ func TestEX_40_DefectsEndOneQuestion(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, question := range []string{"GET fleet", "GET explain?kind=node&name=node-0000", "POST plan", "GET snapshot"} {
-		var told []string
+		var logged []string
 		broken := true
 		defect := func() {
 			if broken {
@@ -250,15 +250,15 @@ func TestEX_40_DefectsEndOneQuestion(t *testing.T) {
 				defect()
 				return snapshottest.New(snapshottest.Options{Nodes: 2}), nil
 			},
-			Panicked: func(problem string) { told = append(told, problem) },
+			Panicked: func(problem string) { logged = append(logged, problem) },
 		}, awsv1.Vocabulary(), snapshottest.Now)
 		method, path, _ := strings.Cut(question, " ")
 		w := send(s, method, api.Prefix+path, "")
 		if said := w.Body.String(); w.Code != http.StatusInternalServerError || !strings.Contains(said, "a defect of Dovetail") || strings.Contains(said, "secret") {
 			t.Errorf("%s: got %d %s, want 500 without details", question, w.Code, said)
 		}
-		if len(told) != 1 || !strings.HasPrefix(told[0], "secret of the cluster\n") || !strings.Contains(told[0], "TestEX_40_DefectsEndOneQuestion") {
-			t.Errorf("%s: the log has %q, want the panic with its stack", question, told)
+		if len(logged) != 1 || !strings.HasPrefix(logged[0], "secret of the cluster\n") || !strings.Contains(logged[0], "TestEX_40_DefectsEndOneQuestion") {
+			t.Errorf("%s: the log has %q, want the panic with its stack", question, logged)
 		}
 		broken = false
 		if w := send(s, method, api.Prefix+path, ""); w.Code != http.StatusOK {

@@ -239,7 +239,7 @@ func TestLG_01_InMemoryByDefault(t *testing.T) {
 	})
 }
 
-// After a start, prices are read a little later than nodes are seen. Meanwhile nothing is taken in, and the last prices go on.
+// After a start, prices are read a little later than nodes are seen. Meanwhile nothing is recorded, and the last prices go on.
 func TestLG_03_PassesBeforePricesAreRead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

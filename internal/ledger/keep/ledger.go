@@ -12,7 +12,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
-// Ledger takes in what is decided and what the cluster costs. It is safe for concurrent use.
+// Ledger records what is decided and what the cluster costs. It is safe for concurrent use.
 type Ledger struct {
 	now func() time.Time
 
@@ -39,7 +39,7 @@ func (l *Ledger) Record(e inspect.Event, minor bool) {
 	l.book.Record(ledger.Entry{Event: e, Minor: minor})
 }
 
-// Observed takes in what a pass saw and found.
+// Observed records what a pass saw and found.
 func (l *Ledger) Observed(v *disrupt.View, d *disrupt.Decision) {
 	if v.Unpriced { // prices are not read yet: what was known before goes on
 		return
@@ -59,7 +59,7 @@ func (l *Ledger) observe(o ledger.Observation) {
 	l.totals.show(l.book.Total())
 }
 
-// Deleted takes in a node that a command deletes. Only what consolidation deletes saves anything.
+// Deleted records a node that a command deletes. Only what consolidation deletes saves anything.
 func (l *Ledger) Deleted(r *disrupt.Running, n *disrupt.Candidate) {
 	if r.Reason != karpv1.ReasonEmpty && r.Reason != karpv1.ReasonUnderutilized {
 		return
@@ -74,14 +74,14 @@ func (l *Ledger) Deleted(r *disrupt.Running, n *disrupt.Candidate) {
 	l.book.Removed(removal)
 }
 
-// Launched takes in a node that is launched for pods that have none.
+// Launched records a node that is launched for pods that have none.
 func (l *Ledger) Launched(claim string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.book.Launched(claim, l.now())
 }
 
-// Evicted takes in a pod that leaves a node of a NodePool.
+// Evicted records a pod that leaves a node of a NodePool.
 func (l *Ledger) Evicted(pool, namespace string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -124,7 +124,7 @@ func (s *Store) turn(ctx context.Context) time.Duration {
 	return afterDecision
 }
 
-// begin takes in what was stored before this process led.
+// begin reads what was stored before this process led.
 func (s *Store) begin(ctx context.Context) error {
 	if s.read {
 		return nil

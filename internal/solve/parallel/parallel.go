@@ -35,7 +35,7 @@ func Each(n, workers int, f func(i int)) {
 		group.Go(func() {
 			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
 				if panics[i] = caught(f, int(i)); panics[i] != nil {
-					next.Store(int64(n)) // calls of lower indexes have begun; later ones would be in vain
+					next.Store(int64(n)) // calls of lower indexes have begun; later ones are not needed
 				}
 			}
 		})
