@@ -417,7 +417,11 @@ func TestLG_16_MissingRight(t *testing.T) {
 		if got := p.texts(t); !slices.Equal(got, []string{"before", "meanwhile"}) {
 			t.Errorf("got %q", got)
 		}
-		if got := p.spent(); got < 2 || got > 2.1 {
+		report, err := p.Savings(t.Context(), inspect.SavingsQuery{})
+		if err != nil || len(report.Days) != 1 {
+			t.Fatalf("got %+v, %v", report, err)
+		}
+		if got := report.Days[0].Total.Spent; got < 2 || got > 2.1 {
 			t.Errorf("%v USD were spent, want 2 and a minute", got)
 		}
 		if notes := p.notes(t); notes != "" || p.lines.with("the ledger is stored again") != 1 {
