@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	taintGoes  = 45 * time.Second // a pass, lags of watches, and time to reconcile
-	visible    = 5 * time.Minute  // what is stuck for longer has a reason that can be seen (G13)
-	comesBack  = 40 * time.Minute // of quiet, in which every pod runs again (G14)
-	restBefore = time.Hour        // the end of a run is at rest for so long
-	rounding   = 1e-6             // USD an hour
-	holdWindow = 10 * time.Minute
-	mostHolds  = 12               // of a node within that time; a back-off that doubles allows eight
-	stirs      = 40 * time.Minute // moves may follow from a command for drift or repair for so long: drains take up to 20 minutes
+	leftoverTaintLimit = 45 * time.Second // a pass, lags of watches, and time to reconcile
+	visible            = 5 * time.Minute  // what is stuck for longer has a reason that can be seen (G13)
+	comesBack          = 40 * time.Minute // of quiet, in which every pod runs again (G14)
+	restBefore         = time.Hour        // the end of a run is at rest for so long
+	rounding           = 1e-6             // USD an hour
+	holdWindow         = 10 * time.Minute
+	mostHolds          = 12               // of a node within that time; a back-off that doubles allows eight
+	stirs              = 40 * time.Minute // moves may follow from a command for drift or repair for so long: drains take up to 20 minutes
 )
 
 // checks checks the rules during a run, with the state that this needs.
@@ -69,9 +69,9 @@ func newChecks(w *World) checks {
 	}
 }
 
-// died drops what a process could not have done while it was down. Its commands that had failed already, or
+// processEnded drops what a process could not have done while it was down. Its commands that had failed already, or
 // had not ordered all of their replacements, cannot be resumed, so their other replacements count as failed.
-func (c *checks) died(p *process) {
+func (c *checks) processEnded(p *process) {
 	clear(c.tainted)
 	clear(c.served)
 	clear(c.holds)
@@ -364,9 +364,9 @@ func (c *checks) checkNotice(n interruption.Notice) {
 	}
 }
 
-// leaves checks a claim that is about to be deleted because of a notice: one that recommends to rebalance says that the
+// checkNoticeDeletion checks a claim that is about to be deleted because of a notice: one that recommends to rebalance says that the
 // instance may be interrupted, and its node stays (IR-03).
-func (c *checks) leaves(n interruption.Notice, claim *karpv1.NodeClaim) {
+func (c *checks) checkNoticeDeletion(n interruption.Notice, claim *karpv1.NodeClaim) {
 	if n.Kind == interruption.RebalanceRecommended {
 		c.w.broken("IR-03", "claim %s is deleted because of a rebalance recommendation", claim.Name)
 	}

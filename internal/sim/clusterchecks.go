@@ -16,8 +16,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
-// look checks periodically what can be observed from outside.
-func (c *checks) look() {
+// checkCluster checks periodically what can be observed from outside.
+func (c *checks) checkCluster() {
 	c.w.spend()
 	c.taints()
 	c.limits()
@@ -44,7 +44,7 @@ func (c *checks) taints() {
 		}
 		if since, known := c.tainted[name]; !known {
 			c.tainted[name] = c.w.now
-		} else if c.w.now.Sub(since) > taintGoes+2*c.w.config.Lag[nodes] && !c.w.now.Before(p.stalled[nodes]) {
+		} else if c.w.now.Sub(since) > leftoverTaintLimit+2*c.w.config.Lag[nodes] && !c.w.now.Before(p.stalled[nodes]) {
 			c.w.broken("G7", "node %s has had a taint without a command for %s", name, c.w.now.Sub(since))
 		}
 	}
@@ -185,7 +185,7 @@ func (c *checks) end() {
 		for pod := range d.pods {
 			p := c.w.api.pods[pod]
 			switch {
-			case p != nil && p.DeletionTimestamp != nil && d.Volumes > 0 && (c.hung(p) || c.w.now.Sub(p.DeletionTimestamp.Time) < time.Minute): // its successor comes when it is gone
+			case p != nil && p.DeletionTimestamp != nil && d.Volumes > 0 && (c.isStuckTerminating(p) || c.w.now.Sub(p.DeletionTimestamp.Time) < time.Minute): // its successor comes when it is gone
 				missing--
 			case p == nil || p.DeletionTimestamp != nil:
 			case c.works(p), c.limited(), d.Shares, // it waits for the node of the others, which may be full
@@ -234,8 +234,8 @@ func (c *checks) limited() bool {
 	return slices.ContainsFunc(c.w.config.Pools, func(p *karpv1.NodePool) bool { return len(p.Spec.Limits) > 0 && p.Spec.Replicas == nil })
 }
 
-// hung reports whether the machine of a pod no longer reports.
-func (c *checks) hung(p *corev1.Pod) bool {
+// isStuckTerminating reports whether the machine of a pod no longer reports.
+func (c *checks) isStuckTerminating(p *corev1.Pod) bool {
 	node := c.w.api.nodes[p.Spec.NodeName]
 	if node == nil {
 		return false

@@ -15,7 +15,7 @@ import (
 const (
 	firstBackoff    = 10 * time.Second // of a node whose command failed; it doubles with each failure
 	longestBackoff  = 5 * time.Minute
-	backoffsForget  = 20 * time.Minute // without a failure, after which the back-off may begin anew
+	backoffReset    = 20 * time.Minute // without a failure, after which the back-off may begin anew
 	rebootsPerDay   = 2                // of one node (V15-30)
 	lossNoticed     = time.Second      // from the event about a replacement until its command ends (G8)
 	rebootsCountFor = 24 * time.Hour
@@ -53,7 +53,7 @@ func (f failure) next(now time.Time) failure {
 	switch {
 	case now.Before(f.until()):
 		return f
-	case now.Sub(f.at) >= backoffsForget:
+	case now.Sub(f.at) >= backoffReset:
 		return failure{now, 1}
 	}
 	return failure{now, f.count + 1}

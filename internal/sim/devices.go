@@ -102,7 +102,7 @@ func (w *World) putDevices(obj client.Object) {
 	case *resourcev1.ResourceSlice:
 		w.devices.slices[o.Name] = o
 	}
-	w.tellDevices(obj, false)
+	w.notifyDevices(obj, false)
 }
 
 func (w *World) dropDevices(obj client.Object) {
@@ -113,10 +113,10 @@ func (w *World) dropDevices(obj client.Object) {
 	case *resourcev1.ResourceSlice:
 		delete(w.devices.slices, o.Name)
 	}
-	w.tellDevices(obj, true)
+	w.notifyDevices(obj, true)
 }
 
-func (w *World) tellDevices(obj client.Object, gone bool) {
+func (w *World) notifyDevices(obj client.Object, gone bool) {
 	w.wakeScheduler()
 	if p := w.process; p != nil {
 		p.after(w.config.Lag[pods], func() { p.seeDevices(obj, gone) })

@@ -64,7 +64,7 @@ func (p *process) endClaim(claim *karpv1.NodeClaim) {
 		after = longDrainCheck // the end of its Node is reported
 	}
 	if after > 0 {
-		p.lookAt(claim.Name, after)
+		p.requeueAfter(claim.Name, after)
 	}
 }
 
@@ -159,7 +159,7 @@ func (p *process) endNode(node *corev1.Node) {
 	case after > 0 && p.w.now.Sub(node.DeletionTimestamp.Time) > longDrain:
 		after = max(after, longDrainCheck)
 	}
-	p.lookAt(node.Name, max(after, 100*time.Millisecond))
+	p.requeueAfter(node.Name, max(after, 100*time.Millisecond))
 }
 
 // nodeEnd performs the termination of a Node. It is a drain.NodeShell.

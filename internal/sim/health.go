@@ -47,7 +47,7 @@ func (p *process) forceRepair(name string) {
 		p.recordEvent("node/"+name, "is not repaired: "+repair.Blocked)
 	}
 	if repair.After > 0 {
-		p.lookAt(health+name, repair.After)
+		p.requeueAfter(health+name, repair.After)
 	}
 	if repair.Condition == "" {
 		return

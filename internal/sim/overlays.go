@@ -244,7 +244,7 @@ func (m *maker) overlays() {
 			in(karpv1.LabelNodePool, m.c.Pools[m.IntN(len(m.c.Pools))].Name)
 		}
 		o.Object.Spec.Weight = pick(m, nil, new(int32(10)), new(int32(10)), new(int32(20)))
-		m.comes(&o)
+		m.addOverlay(&o)
 		m.c.Overlays = append(m.c.Overlays, o)
 	}
 	if m.chance(0.6) {
@@ -252,8 +252,8 @@ func (m *maker) overlays() {
 	}
 }
 
-// comes draws when there is an overlay.
-func (m *maker) comes(o *Overlay) {
+// addOverlay draws when there is an overlay.
+func (m *maker) addOverlay(o *Overlay) {
 	if m.chance(0.5) {
 		o.From = m.time(0, m.c.Active)
 	}
@@ -384,11 +384,11 @@ func (c *checks) conflict(a, b *v1alpha1.NodeOverlay, pools []string) bool {
 	for _, pool := range pools {
 		for i := range c.w.market.machines {
 			machine := &c.w.market.machines[i]
-			if len(a.Spec.Capacity) > 0 && len(b.Spec.Capacity) > 0 && concernsType(a, pool, machine, c) && concernsType(b, pool, machine, c) {
+			if len(a.Spec.Capacity) > 0 && len(b.Spec.Capacity) > 0 && overlayMatchesType(a, pool, machine, c) && overlayMatchesType(b, pool, machine, c) {
 				return true
 			}
 			for _, s := range c.offeringsOf(machine) {
-				if prices(a) && prices(b) && concerns(a, pool, machine, &s) && concerns(b, pool, machine, &s) {
+				if prices(a) && prices(b) && overlayMatches(a, pool, machine, &s) && overlayMatches(b, pool, machine, &s) {
 					return true
 				}
 			}
@@ -401,20 +401,20 @@ func prices(n *v1alpha1.NodeOverlay) bool {
 	return n.Spec.Price != nil || n.Spec.PriceAdjustment != nil
 }
 
-// concerns reports whether an overlay is about an offering.
-func concerns(n *v1alpha1.NodeOverlay, pool string, machine *Machine, s *catalog.Offering) bool {
+// overlayMatches reports whether an overlay is about an offering.
+func overlayMatches(n *v1alpha1.NodeOverlay, pool string, machine *Machine, s *catalog.Offering) bool {
 	is := map[string]string{corev1.LabelInstanceTypeStable: machine.Name, corev1.LabelTopologyZone: s.Zone, karpv1.LabelCapacityType: s.CapacityType, karpv1.LabelNodePool: pool}
 	return !slices.ContainsFunc(n.Spec.Requirements, func(r v1alpha1.Requirement) bool { return !slices.Contains(r.Values, is[r.Key]) })
 }
 
-func concernsType(n *v1alpha1.NodeOverlay, pool string, machine *Machine, c *checks) bool {
-	return slices.ContainsFunc(c.offeringsOf(machine), func(s catalog.Offering) bool { return concerns(n, pool, machine, &s) })
+func overlayMatchesType(n *v1alpha1.NodeOverlay, pool string, machine *Machine, c *checks) bool {
+	return slices.ContainsFunc(c.offeringsOf(machine), func(s catalog.Offering) bool { return overlayMatches(n, pool, machine, &s) })
 }
 
 // price is what overlays make of the price of an offering; set says whether one does.
 func (o *overlaid) price(pool string, machine *Machine, s *catalog.Offering) (usd float64, set bool) {
 	for _, n := range o.applied {
-		if !prices(&n) || !concerns(&n, pool, machine, s) {
+		if !prices(&n) || !overlayMatches(&n, pool, machine, s) {
 			continue
 		}
 		if n.Spec.Price != nil {
@@ -434,7 +434,7 @@ func (o *overlaid) price(pool string, machine *Machine, s *catalog.Offering) (us
 // widgets is what overlays say of the widgets of a machine; set says whether one does.
 func (o *overlaid) widgets(pool string, machine *Machine, c *checks) (n int64, set bool) {
 	for _, of := range o.applied {
-		if amount, has := of.Spec.Capacity[widget]; has && concernsType(&of, pool, machine, c) {
+		if amount, has := of.Spec.Capacity[widget]; has && overlayMatchesType(&of, pool, machine, c) {
 			return amount.Value(), true
 		}
 	}

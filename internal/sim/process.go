@@ -94,7 +94,7 @@ type process struct {
 	logged map[string]bool
 }
 
-// look is a look at the cluster that led to nothing new.
+// checkCluster is a look at the cluster that led to nothing new.
 type look struct {
 	rev int // how many writes there had been
 	at  time.Time
@@ -165,7 +165,7 @@ func (w *World) crash() {
 	}
 	w.logf("controller: process %d dies", w.process.number)
 	w.stats.Crashes++
-	w.checks.died(w.process)
+	w.checks.processEnded(w.process)
 	w.process = nil
 	w.after(w.between(time.Second, restart), func() {
 		if w.process == nil {
@@ -229,12 +229,12 @@ func (p *process) list(k kind) {
 	}
 	p.synced = true
 	for _, name := range p.w.api.claimNames() {
-		p.lookAt(name, 0)
-		p.lookAt(rebooting+name, 0)
+		p.requeueAfter(name, 0)
+		p.requeueAfter(rebooting+name, 0)
 	}
 	for _, name := range p.w.api.nodeNames() {
-		p.lookAt(name, 0)
-		p.lookAt(health+name, 0)
+		p.requeueAfter(name, 0)
+		p.requeueAfter(health+name, 0)
 	}
 	for _, name := range sorted(p.w.api.pools) {
 		p.resize(name)
@@ -280,8 +280,8 @@ func (p *process) deliver(obj client.Object, gone bool) {
 	}
 	switch o := obj.(type) {
 	case *karpv1.NodeClaim:
-		p.lookAt(o.Name, 0)
-		p.lookAt(rebooting+o.Name, 0)
+		p.requeueAfter(o.Name, 0)
+		p.requeueAfter(rebooting+o.Name, 0)
 		if gone || o.DeletionTimestamp != nil {
 			p.w.checks.losesReplacement(p, o.Name)
 			p.recheckCommandOf(o.Name)
@@ -290,14 +290,14 @@ func (p *process) deliver(obj client.Object, gone bool) {
 			p.resize(o.Labels[karpv1.LabelNodePool])
 		}
 	case *corev1.Node:
-		p.lookAt(o.Name, 0)
-		p.lookAt(health+o.Name, 0)
+		p.requeueAfter(o.Name, 0)
+		p.requeueAfter(health+o.Name, 0)
 		if c := p.w.api.claimOf(o); c != nil {
-			p.lookAt(c.Name, 0)
-			p.lookAt(rebooting+c.Name, 0)
+			p.requeueAfter(c.Name, 0)
+			p.requeueAfter(rebooting+c.Name, 0)
 		}
 		if i := p.w.market.byID[o.Spec.ProviderID]; i != nil {
-			p.lookAt(i.claim, 0)
+			p.requeueAfter(i.claim, 0)
 		}
 	case *corev1.Pod:
 		p.podEvent(o)
@@ -305,7 +305,7 @@ func (p *process) deliver(obj client.Object, gone bool) {
 		p.resize(o.Name)
 		p.overlaysChanged()
 		for _, name := range p.w.api.claimNames() {
-			p.lookAt(name, time.Second)
+			p.requeueAfter(name, time.Second)
 		}
 	}
 }

@@ -80,7 +80,7 @@ func (p *process) reboot(name string) {
 		after = rebootRetry
 	}
 	if after > 0 {
-		p.lookAt(rebooting+name, after)
+		p.requeueAfter(rebooting+name, after)
 	}
 }
 

@@ -27,8 +27,8 @@ import (
 // batchPoll is how soon a launch that waits for a batch learns that it is written.
 const batchPoll = 100 * time.Millisecond
 
-// lookAt queues a claim or a node to be reconciled once, after d.
-func (p *process) lookAt(name string, d time.Duration) {
+// requeueAfter queues a claim or a node to be reconciled once, after d.
+func (p *process) requeueAfter(name string, d time.Duration) {
 	if p.idle(name) {
 		return
 	}
@@ -132,7 +132,7 @@ func (p *process) advanceClaim(claim *karpv1.NodeClaim) {
 		p.write(func() { p.w.api.delete(claim, p.w.now) })
 		return
 	case expiry.After > 0:
-		p.lookAt(claim.Name, expiry.After)
+		p.requeueAfter(claim.Name, expiry.After)
 	}
 	facts := lifecycle.Facts{Claim: read, Nodes: p.w.api.nodesOf(claim), Tried: p.launched[claim.UID].First, Launching: p.launching[claim.UID], Now: p.w.now}
 	if outcome, result := p.launched[claim.UID].Report(p.w.now); outcome != nil && !facts.Launching {
@@ -161,7 +161,7 @@ func (p *process) advanceClaim(claim *karpv1.NodeClaim) {
 		marked := *want
 		want = &marked
 		if want.Status.Conditions, after = disrupt.Marks(facts); after > 0 {
-			p.lookAt(claim.Name, after)
+			p.requeueAfter(claim.Name, after)
 		}
 	}
 	if !sameClaim(want, claim) {
@@ -182,9 +182,9 @@ func (p *process) advanceClaim(claim *karpv1.NodeClaim) {
 		return
 	}
 	if step.DecideAgain {
-		p.lookAt(claim.Name, 0)
+		p.requeueAfter(claim.Name, 0)
 	} else if step.After > 0 {
-		p.lookAt(claim.Name, step.After)
+		p.requeueAfter(claim.Name, step.After)
 	}
 }
 
@@ -229,7 +229,7 @@ func (p *process) launchAfter(claim *karpv1.NodeClaim, batch int, requested time
 		p.write(func() { outcome.Instance, outcome.Err = p.cloud.Launch(context.Background(), claim) })
 		p.w.config.Steps.RecordLaunch(&p.launches, claim, outcome.Instance, outcome.Err, p.w.now)
 		p.launched[claim.UID] = p.launched[claim.UID].Next(outcome, requested, p.w.now)
-		p.lookAt(claim.Name, 0)
+		p.requeueAfter(claim.Name, 0)
 	})
 }
 
@@ -335,7 +335,7 @@ func (p *process) performInterruption(n interruption.Notice, claim *karpv1.NodeC
 				p.write(func() { p.w.api.put(next) })
 			}
 		case interruption.DeleteClaim:
-			p.w.checks.leaves(n, claim)
+			p.w.checks.checkNoticeDeletion(n, claim)
 			p.recordEvent("claim/"+claim.Name, e.Event.Text)
 			p.write(func() { p.w.api.delete(p.w.api.claims[claim.Name], p.w.now) })
 		}

@@ -16,8 +16,8 @@ import (
 // resize queues both halves of the controller of a static pool.
 func (p *process) resize(name string) {
 	if of, known := p.seen[pools][name].(*karpv1.NodePool); known && of.Spec.Replicas != nil {
-		p.lookAt(grow+name, 0)
-		p.lookAt(shrink+name, 0)
+		p.requeueAfter(grow+name, 0)
+		p.requeueAfter(shrink+name, 0)
 	}
 }
 
@@ -52,7 +52,7 @@ func (p *process) scale(name string, growing bool) {
 	if step.Create > 0 {
 		p.fill(facts.Pool, step)
 	}
-	p.lookAt(half+name, step.After)
+	p.requeueAfter(half+name, step.After)
 }
 
 // count reads the claims of a static pool.

@@ -188,7 +188,7 @@ func Run(c Config) Result {
 			change.Do(w)
 		})
 	}
-	w.every(30*time.Second, w.checks.look)
+	w.every(30*time.Second, w.checks.checkCluster)
 	w.every(time.Hour, func() { w.stats.Costs = append(w.stats.Costs, w.market.cost()) })
 	w.play()
 	w.spend()

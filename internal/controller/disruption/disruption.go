@@ -39,7 +39,7 @@ type disruptStore interface {
 	Disruption(types map[string][]catalog.InstanceType) cluster.DisruptionView
 	Inspect(types map[string][]catalog.InstanceType) (cluster.DisruptionView, store.View)
 	SetCommanded(node string, held bool)
-	SetRemoving(node string, going bool)
+	SetRemoving(node string, removing bool)
 	Replace(nodes []string, places map[cluster.PodKey]string)
 	Nominate(node string, until time.Time)
 	UnreplicatedLeaderNode() string

@@ -32,7 +32,7 @@ type holder struct {
 // holdStore is where the cache learns which nodes are part of a command.
 type holdStore interface {
 	SetCommanded(node string, held bool)
-	SetRemoving(node string, going bool)
+	SetRemoving(node string, removing bool)
 }
 
 // holdNode taints a node against new pods, and records the command and the reason.
