@@ -90,6 +90,9 @@ func (b *Book) Observe(o Observation) {
 	a := &b.accounts
 	at := o.At.UTC().Round(0)
 	from, first := a.Until, a.Until.IsZero()
+	if back := from.Sub(at); !first && back > 0 && back <= MaxGap {
+		at = from // the clock is a little behind now: no time counts twice
+	}
 	if gap := at.Sub(from); !first && gap > 0 && gap <= MaxGap {
 		a.spend(from, at)
 	}

@@ -66,6 +66,21 @@ func TestLG_02_SpentIsObservedTime(t *testing.T) {
 	}
 }
 
+// No second is counted twice: the time of the API server is only known to some seconds, and that of another leader may be
+// earlier. A clock that was wrong for long is not waited for.
+func TestLG_02_NoTimeCountsTwice(t *testing.T) {
+	t.Parallel()
+	b := ledger.New(ledger.DefaultLimits())
+	for i := range 601 { // every second, and every other time the clock is six seconds behind
+		b.Observe(seen(noon().Add(time.Duration(i-i%2*6)*time.Second), "a"))
+	}
+	day := b.Savings(inspect.SavingsQuery{}).Days[0]
+	near(t, "the hours of ten minutes", day.Hours, 1./6)
+	near(t, "what they cost", day.Total.Spent, 1./6)
+	observe(b, noon().Add(-time.Hour), 30, "a")
+	near(t, "what the time since the clock was set cost too", b.Total().Total.Spent, 1./6+0.5)
+}
+
 // A gap of more than ten minutes was not observed. It is not guessed, and it is said.
 func TestLG_03_GapsAreSaid(t *testing.T) {
 	t.Parallel()
