@@ -27,8 +27,14 @@ func TestCB_17_PassesOfBuffers(t *testing.T) {
 			{0, true, false}, {2 * time.Second, false, true}, {32 * time.Second, true, true}, {62 * time.Second, true, true},
 		}},
 		"the API server does not respond": {fails: 6, want: []pass{
-			{0, true, false}, {2 * time.Second, false, false}, {6 * time.Second, false, false}, {14 * time.Second, false, false},
-			{30 * time.Second, true, true}, {time.Minute, true, true}, {90 * time.Second, true, true}, {2 * time.Minute, true, true},
+			{0, true, false},
+			{2 * time.Second, false, false},
+			{6 * time.Second, false, false},
+			{14 * time.Second, false, false},
+			{30 * time.Second, true, true},
+			{time.Minute, true, true},
+			{90 * time.Second, true, true},
+			{2 * time.Minute, true, true},
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

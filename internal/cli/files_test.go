@@ -3,6 +3,7 @@ package cli
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,12 +38,12 @@ func TestWI_24_FilesThatCannotBeUsed(t *testing.T) {
 			}
 		}
 		for _, command := range [][]string{{"advise"}, {"console"}, {"explain", "pod/a"}, {"plan"}, {"snapshot"}, {"top"}, {"plan", "--live", "--instance-types"}} {
-			want, args := tc.want, append(command, "--scenario", path)
+			want, args := tc.want, slices.Concat(command, []string{"--scenario", path})
 			if command[0] == "plan" && tc.byPlan != "" {
 				want = tc.byPlan
 			}
 			if len(command) == 3 { // another flag that names a snapshot
-				want, args = tc.want, append(command, path)
+				want, args = tc.want, slices.Concat(command, []string{path})
 			}
 			code, stdout, stderr := run("", args...)
 			if code != exitUsage || stdout != "" || !strings.Contains(stderr, want) {

@@ -73,8 +73,10 @@ func TestLC34_EvictionQueue(t *testing.T) {
 		"a budget refuses": {pod: pod("web"), node: node(), err: overBudget(), until: 25 * time.Second, want: []string{
 			"0s evicts", "100ms evicts", "300ms evicts", "700ms evicts", "1.5s evicts", "3.1s evicts", "6.3s evicts", "12.7s evicts", "22.7s evicts",
 		}, left: 1},
-		"FM L10 an error": {pod: pod("web"), node: node(), err: apierrors.NewInternalError(errors.New("etcd")), until: 500 * time.Millisecond,
-			want: []string{"0s evicts, failed", "100ms evicts, failed", "300ms evicts, failed"}, left: 1},
+		"FM L10 an error": {
+			pod: pod("web"), node: node(), err: apierrors.NewInternalError(errors.New("etcd")), until: 500 * time.Millisecond,
+			want: []string{"0s evicts, failed", "100ms evicts, failed", "300ms evicts, failed"}, left: 1,
+		},
 		"it is gone":                         {node: node(), want: []string{"0s drops"}},
 		"FM L11 another pod has its name":    {pod: pod("web", func(p *corev1.Pod) { p.UID = "new" }), node: node(), want: []string{"0s drops"}},
 		"the API server knows another":       {pod: pod("web"), node: node(), err: apierrors.NewConflict(pods, "web", errors.New("uid")), want: []string{"0s evicts"}},
@@ -85,8 +87,10 @@ func TestLC34_EvictionQueue(t *testing.T) {
 		"LC-36 the deadline has come":        {pod: pod("web", protected("true")), node: node(), limit: drain.Limit{At: after(20 * time.Second)}, want: []string{"0s deletes with 20s"}, left: 1},
 		"LC-36 the deletion is refused":      {pod: pod("web"), node: node(), limit: drain.Limit{At: after(20 * time.Second)}, err: overBudget(), want: []string{"0s deletes with 20s, failed"}, left: 1},
 		"LC-36 the deadline comes meanwhile": {pod: pod("web"), node: node(), limit: drain.Limit{At: after(35 * time.Second)}, until: 10 * time.Second, want: []string{"0s evicts", "10s deletes with 25s"}, left: 1},
-		"V15-37 the timeout of a reboot": {pod: pod("web"), node: rebooting, limit: drain.Limit{At: after(time.Second), Stay: true}, err: overBudget(), until: time.Minute,
-			want: []string{"0s evicts", "100ms evicts", "300ms evicts", "700ms evicts", "1.5s drops"}},
+		"V15-37 the timeout of a reboot": {
+			pod: pod("web"), node: rebooting, limit: drain.Limit{At: after(time.Second), Stay: true}, err: overBudget(), until: time.Minute,
+			want: []string{"0s evicts", "100ms evicts", "300ms evicts", "700ms evicts", "1.5s drops"},
+		},
 		"V15-63 a reboot that is over": {pod: pod("web"), node: stays, limit: drain.Limit{Stay: true}, want: []string{"0s drops"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -29,8 +29,15 @@ func TestWI_25_EqualListsAreOneCatalogue(t *testing.T) {
 		types   []catalog.InstanceType
 		problem string
 	}{
-		{"one", first, ""}, {"the-same", first, ""}, {"equal", types(1), ""}, {"dearer", types(2), ""}, {"fewer", first[:1], ""},
-		{"unknown", nil, "no subnets"}, {"empty", nil, ""}, {"unknown-too", nil, "no subnets"}, {"dearer-too", types(2), ""},
+		{"one", first, ""},
+		{"the-same", first, ""},
+		{"equal", types(1), ""},
+		{"dearer", types(2), ""},
+		{"fewer", first[:1], ""},
+		{"unknown", nil, "no subnets"},
+		{"empty", nil, ""},
+		{"unknown-too", nil, "no subnets"},
+		{"dearer-too", types(2), ""},
 	} {
 		all.Add(pool.name, pool.types, pool.problem)
 	}
