@@ -185,7 +185,7 @@ func (c *checks) end() {
 		for pod := range d.pods {
 			p := c.w.api.pods[pod]
 			switch {
-			case p != nil && p.DeletionTimestamp != nil && d.Volumes > 0 && (c.isStuckTerminating(p) || c.w.now.Sub(p.DeletionTimestamp.Time) < time.Minute): // its successor comes when it is gone
+			case p != nil && p.DeletionTimestamp != nil && d.Volumes > 0 && (c.kubeletIsDown(p) || c.w.now.Sub(p.DeletionTimestamp.Time) < time.Minute): // its successor comes when it is gone
 				missing--
 			case p == nil || p.DeletionTimestamp != nil:
 			case c.works(p), c.limited(), d.Shares, // it waits for the node of the others, which may be full
@@ -234,8 +234,8 @@ func (c *checks) limited() bool {
 	return slices.ContainsFunc(c.w.config.Pools, func(p *karpv1.NodePool) bool { return len(p.Spec.Limits) > 0 && p.Spec.Replicas == nil })
 }
 
-// isStuckTerminating reports whether the machine of a pod no longer reports.
-func (c *checks) isStuckTerminating(p *corev1.Pod) bool {
+// kubeletIsDown reports whether the machine of a pod no longer reports.
+func (c *checks) kubeletIsDown(p *corev1.Pod) bool {
 	node := c.w.api.nodes[p.Spec.NodeName]
 	if node == nil {
 		return false
