@@ -250,7 +250,10 @@ func (b *Book) Evicted(at time.Time, pool, namespace string) {
 		key := at.Truncate(slot).Unix()
 		c, found := points[key]
 		if !found {
-			c = inspect.Cost{At: at}
+			if c, found = points[a.Until.Truncate(slot).Unix()]; !found || at.Sub(a.Until) > MaxGap {
+				continue // what the nodes cost is not known
+			}
+			c.At, c.Evictions = at, 0
 		}
 		c.Evictions++
 		points[key] = c

@@ -257,6 +257,29 @@ func TestLG_06_Evictions(t *testing.T) {
 	}
 }
 
+// LG-07: an eviction says nothing of what the nodes cost then. Until the next observation they cost what they did, and where
+// nothing was observed there is no cost of zero.
+func TestLG_07_EvictionsAreNoCostOfZero(t *testing.T) {
+	t.Parallel()
+	b := ledger.New(ledger.DefaultLimits())
+	b.Evicted(noon().Add(-time.Hour), "general", "web")
+	b.Observe(seen(noon(), "a", "b"))
+	b.Evicted(noon().Add(6*time.Minute), "general", "web")
+	b.Evicted(noon().Add(3*time.Hour), "general", "web")
+	evictions := 0
+	for _, c := range b.History(inspect.HistoryQuery{}).Costs {
+		if evictions += c.Evictions; c.Hourly != 2 || c.Nodes != 2 {
+			t.Errorf("at %s %d nodes cost %v an hour, want 2", c.At.Format(time.TimeOnly), c.Nodes, c.Hourly)
+		}
+	}
+	if evictions != 1 {
+		t.Errorf("%d evictions beside costs, want the one of which the cost is known", evictions)
+	}
+	if total := b.Total().Total.Evictions; total != 3 {
+		t.Errorf("%d evictions in all, want 3", total)
+	}
+}
+
 // Costs are kept for every five minutes of a day and every hour of a month. What is shown was so at one time.
 func TestLG_07_Costs(t *testing.T) {
 	t.Parallel()
