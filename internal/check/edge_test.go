@@ -10,7 +10,7 @@ import (
 )
 
 // What no cluster has still gets a plan that obeys the rules.
-func TestEdges(t *testing.T) {
+func TestOddProblems(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(w *world){
 		"no view":              func(w *world) { w.View = nil },

@@ -10,8 +10,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// Disruption 16, FM D01: what is looked at again between the taint and the order of replacements.
-func TestAgain(t *testing.T) {
+// Disruption 16, FM D01: what is validated again between the taint and the order of replacements.
+func TestRevalidate(t *testing.T) {
 	t.Parallel()
 	const web = "default/web"
 	known := cluster.ManagedPod{Pod: podOf(web, 1), Moves: true}
@@ -84,7 +84,7 @@ func TestAgain(t *testing.T) {
 }
 
 // A node that pods were to go to and that goes itself ends the move.
-func TestAgainLooksAtDestinations(t *testing.T) {
+func TestRevalidateLooksAtDestinations(t *testing.T) {
 	t.Parallel()
 	c := Command{Reason: karpv1.ReasonUnderutilized, Remove: []Candidate{{Node: "n", Claim: "c"}}, Bind: []solve.Bind{{Node: "to"}}}
 	view := View{DisruptionView: cluster.DisruptionView{Nodes: []cluster.ManagedNode{{Node: cluster.Node{Name: "n", Claim: "c"}}}, Cluster: &cluster.Snapshot{Nodes: []cluster.Node{{Name: "n"}, {Name: "to"}}}}}

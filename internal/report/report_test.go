@@ -113,7 +113,7 @@ func TestFM_N04_EventStormsAreLimited(t *testing.T) {
 }
 
 // Memory is bounded: whatever number of objects, repeats are dropped before they fill it.
-func TestForgetting(t *testing.T) {
+func TestMemoryIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		out := &sent{}
