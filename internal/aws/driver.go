@@ -12,6 +12,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/aws/inventory"
 	"github.com/dovetail-sh/dovetail/internal/aws/settings"
 	"github.com/dovetail-sh/dovetail/internal/cloud/driver"
+	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/config"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 	"github.com/dovetail-sh/dovetail/internal/reason"
@@ -35,7 +36,8 @@ func Driver() driver.Driver {
 		OpenMarket: func(ctx context.Context, cfg config.Config, region, version string) (driver.Market, error) {
 			return openMarket(ctx, cfg, region, version)
 		},
-		Access: "set AWS_PROFILE or AWS_REGION to credentials that may read EC2 and its prices",
+		ConditionDocs: func() (classes, denials []condition.Doc) { return classDocs(), denialDocs() },
+		Access:        "set AWS_PROFILE or AWS_REGION to credentials that may read EC2 and its prices",
 	}
 }
 

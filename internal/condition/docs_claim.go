@@ -1,7 +1,10 @@
 package condition
 
-func claimDocs() []Doc {
-	return append(rootDocs("the node runs pods", "the node does not run pods"), append(launchDocs(), []Doc{
+import "slices"
+
+func claimDocs(denials []Doc) []Doc {
+	launched := Doc{Type: "Launched", Status: yes, Reason: "Launched", Meaning: "the instance exists"}
+	return slices.Concat(rootDocs("the node runs pods", "the node does not run pods"), []Doc{launched}, denials, []Doc{
 		{Type: "Registered", Status: yes, Reason: "Registered", Meaning: "the node joined the cluster and has its labels and taints"},
 		{Type: "Registered", Status: open, Reason: "NodeNotFound", Meaning: "the instance runs and no node has joined; after 15 minutes the NodeClaim is replaced", Fix: "see docs/runbooks/nodes-do-not-join.md"},
 		{Type: "Registered", Status: open, Reason: "RegistrationHookPending", Meaning: "something that must be known of the instance is not known yet"},
@@ -35,37 +38,5 @@ func claimDocs() []Doc {
 		{Type: "InstanceTerminating", Status: open, Reason: "TerminationFailed", Meaning: "EC2 did not terminate the instance; the message says why", Fix: "often termination protection of the instance: switch it off"},
 		{Type: "InstanceTerminating", Status: open, Reason: "ZoneShifted", Meaning: "the zone is shifted away, and instances of it are left alone meanwhile"},
 		{Type: "*any*", Status: open, Reason: AwaitingReconciliation, Meaning: awaited},
-	}...)...)
-}
-
-// launchDocs are the states of Launched. A launch that is denied is tried again, or given up after five minutes.
-func launchDocs() []Doc {
-	failed := func(reason, meaning, fix string) Doc {
-		return Doc{Type: "Launched", Status: open, Reason: reason, Meaning: meaning, Fix: fix}
-	}
-	const again = "nothing: it is tried again"
-	return []Doc{
-		{Type: "Launched", Status: yes, Reason: "Launched", Meaning: "the instance exists"},
-		failed("LaunchFailed", "EC2 denied the launch for a reason that is not in this list", "see the message"),
-		failed("NodeClassReadinessUnknown", "the EC2NodeClass was not checked yet", "see its conditions, if it lasts"),
-		failed("InstanceTypeResolutionFailed", "instance types could not be listed, or that of the instance is unknown", "see the message"),
-		failed("ClusterCIDRResolutionFailed", "the service CIDR of the cluster cannot be found", "allow eks:DescribeCluster"),
-		failed("Unauthorized", "the controller may not launch", "allow the action that the message names; see iam.md"),
-		failed("AMIAuthorizationFailure", "the account may not use the image", "have it shared with the account, or change amiSelectorTerms"),
-		failed("AMINotFound", "the image does not exist any more", "change amiSelectorTerms"),
-		failed("InvalidAMIID", "the ID of the image is malformed", "change amiSelectorTerms"),
-		failed("SecurityGroupSubnetVPCMismatch", "security groups and subnets are in different VPCs", "change the selector terms of the EC2NodeClass"),
-		failed("InstanceProfileNameInvalid", "EC2 does not know the instance profile", "one that was just made needs some seconds; else correct the EC2NodeClass"),
-		failed("LaunchTemplateNotFound", "the launch template was deleted", again),
-		failed("UserDataSizeLimitExceeded", "user data is longer than the 16384 bytes that EC2 takes", "shorten userData or kubelet"),
-		failed("SpotSLRCreationFailed", "the account has no service-linked role for spot, and the controller may not create it", "run aws iam create-service-linked-role --aws-service-name spot.amazonaws.com"),
-		failed("SpotQuotaExceeded", "the spot quota of the account is used up", "request a higher one, or allow on-demand"),
-		failed("VCPULimitExceeded", "the vCPU quota of the account is used up", "request a higher one, or allow other instance families"),
-		failed("FleetQuotaExceeded", "the account has too many fleets", "request a higher quota"),
-		failed("InsufficientFreeAddressesInSubnet", "the subnet has no free addresses", "add subnets"),
-		failed("FreeTierIneligible", "the account may only launch types of the free tier", "upgrade the account"),
-		failed("AccountPendingVerification", "AWS is still verifying the account for this region", "wait up to four hours"),
-		failed("RequestLimitExceeded", "EC2 throttles the account", again),
-		failed("InternalError", "EC2 had an internal error", again),
-	}
+	})
 }

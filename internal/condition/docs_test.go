@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/drivers"
 )
 
 // sources parses the files of folders of the repository, and of those below them, without tests.
@@ -103,7 +104,7 @@ func typeName(e ast.Expr) string {
 func TestEveryConditionIsDocumented(t *testing.T) {
 	t.Parallel()
 	types, reasons := map[string]bool{}, map[string]bool{}
-	for _, d := range condition.Docs() {
+	for _, d := range condition.Docs(drivers.Driver().ConditionDocs()) {
 		types[d.Type], reasons[d.Reason] = true, true
 		if d.Kind == "" || d.Status == "" || d.Meaning == "" || d.Status == "True" && !strings.Contains(d.Reason, d.Type) && d.Reason[0] != '*' && d.Type != "Rebooting" {
 			t.Errorf("%+v: a kind, a status and a meaning are needed, and a true condition has its type as reason", d)

@@ -96,7 +96,7 @@ func conditionsPage() file {
 		"A condition that is True has its type as reason unless the table says otherwise; its message says more than the reason wherever there is more to say. " +
 		"Each change of a status is also an event ([events.md](events.md)).\n")
 	kind := ""
-	for _, d := range condition.Docs() {
+	for _, d := range condition.Docs(drivers.Driver().ConditionDocs()) {
 		if d.Kind != kind {
 			kind = d.Kind
 			b.WriteString("\n## " + kind + "\n\n| Condition | Status | Reason | Meaning | What to do |\n|---|---|---|---|---|\n")

@@ -25,6 +25,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud/conformance"
 	"github.com/dovetail-sh/dovetail/internal/cloud/driver"
 	"github.com/dovetail-sh/dovetail/internal/cloud/respond"
+	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/config"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 	"github.com/dovetail-sh/dovetail/internal/reason"
@@ -125,6 +126,9 @@ func marketDriver(w *World) driver.Driver {
 			return openMarket{w.market}, nil
 		},
 		Access: "be there",
+		ConditionDocs: func() (classes, denials []condition.Doc) {
+			return condition.ClassDocs("MarketClass", "it can be used", "it cannot", nil), nil
+		},
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/dashboard"
+	"github.com/dovetail-sh/dovetail/internal/drivers"
 )
 
 // unreachable are metrics without which a query is empty here, and why they cannot be brought about. The tests of the rules
@@ -201,7 +202,7 @@ func checkConditions(t *testing.T, p *prometheus) {
 }
 
 func isDocumented(kind string, state map[string]string) bool {
-	return slices.ContainsFunc(condition.Docs(), func(d condition.Doc) bool {
+	return slices.ContainsFunc(condition.Docs(drivers.Driver().ConditionDocs()), func(d condition.Doc) bool {
 		return d.Kind == kind && (d.Type == state["type"] || d.Type == "*any*") && string(d.Status) == state["status"] &&
 			(d.Reason == state["reason"] || strings.HasPrefix(d.Reason, "*"))
 	})

@@ -19,6 +19,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud/cloudtest"
 	"github.com/dovetail-sh/dovetail/internal/cloud/driver"
 	"github.com/dovetail-sh/dovetail/internal/cloud/respond"
+	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/config"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
@@ -132,8 +133,12 @@ func wordsAgree(t *testing.T, e DriverEnvironment) {
 		t.Errorf("label %s names something of an account, and snapshots without names would show it", d.ReservationLabel)
 	}
 	var kinds []string
+	documented, _ := d.ConditionDocs()
 	for _, k := range d.Classes(e.config(t)) {
 		kinds = append(kinds, strings.ToLower(k.Kind))
+		if !slices.ContainsFunc(documented, func(doc condition.Doc) bool { return doc.Kind == k.Kind && doc.Meaning != "" }) {
+			t.Errorf("users cannot read about the conditions of %s", k.Kind)
+		}
 	}
 	if diff := cmp.Diff(kinds, d.Labels.Classes); diff != "" {
 		t.Errorf("metrics count other kinds of node classes (-kinds +metrics):\n%s", diff)

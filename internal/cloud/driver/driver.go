@@ -48,6 +48,8 @@ type Driver struct {
 	// is that of the user's configuration.
 	OpenMarket func(ctx context.Context, cfg config.Config, region, version string) (Market, error)
 	Access     string // how a user whose credentials do not open the market gets it to open
+
+	ConditionDocs func() (classes, denials []condition.Doc) // what users read about conditions: of node classes, and of launches that are denied
 }
 
 // Class is a kind of node classes.
