@@ -64,13 +64,30 @@ func list[T any, P interface {
 		for i := range all {
 			keep(P(&all[i]))
 		}
-		slices.SortFunc(all, func(a, b T) int {
-			x, y := P(&a), P(&b)
-			return cmp.Or(cmp.Compare(x.GetNamespace(), y.GetNamespace()), cmp.Compare(x.GetName(), y.GetName()))
-		})
-		*into = all
+		*into = sortedByName[T, P](all)
 		return nil
 	}}
+}
+
+// sortedByName sorts objects by namespace and name. Objects are large: they are compared where they are, and moved once.
+func sortedByName[T any, P interface {
+	*T
+	client.Object
+}](all []T) []T {
+	order := pointers(all)
+	compare := func(a, b *T) int {
+		x, y := P(a), P(b)
+		return cmp.Or(cmp.Compare(x.GetNamespace(), y.GetNamespace()), cmp.Compare(x.GetName(), y.GetName()))
+	}
+	if slices.IsSortedFunc(order, compare) {
+		return all
+	}
+	slices.SortFunc(order, compare)
+	out := make([]T, 0, len(all))
+	for _, object := range order {
+		out = append(out, *object)
+	}
+	return out
 }
 
 // forbidden is why most of what is missing is.

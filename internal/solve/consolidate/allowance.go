@@ -75,10 +75,8 @@ func (v *mover) growthOfPool(m *Move, at, lane int) int64 {
 		most := int64(1)
 		if lane >= 0 {
 			most = 0
-			for t := range cat.Types {
-				if slices.Contains(c.Types, cat.Types[t].InstanceType.Name) {
-					most = max(most, cat.Capacity[t*v.model.Lanes+lane])
-				}
+			for _, t := range cat.Named(c.Types) {
+				most = max(most, cat.Capacity[t*v.model.Lanes+lane])
 			}
 		}
 		sum += most

@@ -181,8 +181,8 @@ func (v *mover) meetsMinValues(c *model.NewNode, pl *model.Pool) bool {
 // them as offer.
 func (v *mover) cutTypes(c *model.NewNode, cat *model.Catalogue, limit float64) {
 	cols, _ := exact.OfferingsOf(c, cat)
-	worst, offers := map[string]float64{}, map[string]model.Offer{}
-	for t := range cat.Types {
+	worst, offers := make(map[string]float64, len(c.Types)), make(map[string]model.Offer, len(c.Types))
+	for _, t := range cat.Named(c.Types) {
 		low, at := cat.Cheapest(t, cols)
 		if at < 0 {
 			continue
@@ -229,10 +229,7 @@ func (v *mover) updateRequests(c *model.NewNode, pl *model.Pool) {
 			lanes[l] += m.Classes[v.class[v.index[key]]].Requests[l]
 		}
 	}
-	for t := range cat.Types {
-		if !slices.Contains(c.Types, cat.Types[t].InstanceType.Name) {
-			continue
-		}
+	for _, t := range cat.Named(c.Types) {
 		takes := pl.Capacity.Overhead[t*m.Lanes : t*m.Lanes+len(lanes)]
 		if over == nil {
 			over = slices.Clone(takes)

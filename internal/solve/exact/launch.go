@@ -222,6 +222,9 @@ func (s *State) LeastPrice(b *Bin, cols bitset.Columns) float64 {
 
 // MeetsMinValues reports whether the types of a new node have as many values as its minValues require.
 func (s *State) MeetsMinValues(c *model.NewNode, pl *model.Pool) bool {
+	if !requiresValues(c.Needs) {
+		return true
+	}
 	m := s.Model
 	cat := m.Catalogues[pl.Catalogue]
 	cols, held := OfferingsOf(c, cat)
@@ -229,10 +232,8 @@ func (s *State) MeetsMinValues(c *model.NewNode, pl *model.Pool) bool {
 	if c.Offer.Reservation == "" {
 		f.Reservations = nil
 	}
-	for t := range cat.Types {
-		if slices.Contains(c.Types, cat.Types[t].InstanceType.Name) {
-			f.Types.Add(t)
-		}
+	for _, t := range cat.Named(c.Types) {
+		f.Types.Add(t)
 	}
 	for key, r := range c.Needs {
 		k, known := m.Table.Key(key)
@@ -241,6 +242,17 @@ func (s *State) MeetsMinValues(c *model.NewNode, pl *model.Pool) bool {
 		}
 	}
 	return true
+}
+
+// requiresValues reports whether any requirement has minValues, as few have.
+func requiresValues(needs reqs.Set) bool {
+	// any order: whether there is one
+	for _, r := range needs {
+		if r.MinValues > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // OfferingsOf returns the offerings with which a new node can be launched as the capacity type it was priced as.

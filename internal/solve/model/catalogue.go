@@ -366,6 +366,21 @@ func (c *Catalogue) Filter(row reqs.Row) *Masks {
 	return left
 }
 
+// Named lists the types with some names, in the order of the catalogue.
+func (c *Catalogue) Named(names []string) []int {
+	listed := make(map[string]bool, len(names))
+	for _, name := range names {
+		listed[name] = true
+	}
+	var out []int
+	for t := range c.Types {
+		if listed[c.Types[t].InstanceType.Name] {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
 // Cheapest returns the lowest price of a type in some columns and its column, +Inf and -1 if there is none. Where
 // prices are equal, a reserved offering wins over spot, and spot over on-demand.
 func (c *Catalogue) Cheapest(t int, cols bitset.Columns) (float64, int) {

@@ -371,17 +371,7 @@ func (s *spreader) choicesOf(n *model.NewNode, poolID int, cat *model.Catalogue)
 		zone.Add(i)
 		columns[cat.Columns[i].Zone] = zone
 	}
-	listed := make(map[string]bool, len(n.Types))
-	for _, name := range n.Types {
-		listed[name] = true
-	}
-	var types []int
-	for t := range cat.Types {
-		if listed[cat.Types[t].InstanceType.Name] {
-			types = append(types, t)
-		}
-	}
-	return columns, types
+	return columns, cat.Named(n.Types)
 }
 
 // offersIn lists the types that can be launched in some columns, cheapest first.
