@@ -109,6 +109,11 @@ func (s Steps) complete() Steps {
 	if s.NodeMissing == nil {
 		s.NodeMissing = lifecycle.NodeMissing
 	}
+	return s.completeRest()
+}
+
+// completeRest does the same for the other half.
+func (s Steps) completeRest() Steps {
 	if s.AdvanceClaim == nil {
 		s.AdvanceClaim = drain.AdvanceClaim
 	}
