@@ -91,7 +91,8 @@ func (s *demoRun) start(ctx context.Context) (string, error) {
 		return "", err
 	}
 	s.onStop(s.controller.Stop)
-	if err := s.grantAccess(ctx, port); err != nil {
+	s.access.address = fmt.Sprintf("http://127.0.0.1:%d", port)
+	if s.access.Reader, err = s.world.GrantReader(ctx); err != nil {
 		return "", err
 	}
 	s.printLine("      instances boot in %s here", bootTime)

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -97,4 +99,23 @@ func (s *Simulator) forwardPort(ctx context.Context, p *corev1.Pod, data httpstr
 	}()
 	_, err = io.Copy(data, connection)
 	return errors.Join(err, connection.Close())
+}
+
+// Addresses are where a port of the pods that run with a label is reached from this machine, in order of their names.
+func (s *Simulator) Addresses(namespace, label, value string, port int32) []string {
+	byName := map[string]string{}
+	for _, r := range s.runs.allRuns() {
+		process := r.liveProcess()
+		if process == nil || r.pod.Namespace != namespace || r.pod.Labels[label] != value {
+			continue
+		}
+		if address := process.Address(port); address != "" {
+			byName[r.pod.Name] = address
+		}
+	}
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		list = append(list, byName[name])
+	}
+	return list
 }

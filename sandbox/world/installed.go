@@ -41,6 +41,8 @@ type Installation struct {
 	ServiceAccount string // empty means karpenter
 	// Rules are appended to the rights, as the value additionalClusterRoleRules of the chart does; see Granted.
 	Rules []rbacv1.PolicyRule
+	// Console has the controller serve its web page.
+	Console bool
 	// Without takes a right away, for tests of what is reported then.
 	Without func(rbacv1.PolicyRule) []rbacv1.PolicyRule
 }
@@ -127,8 +129,11 @@ func (i Installation) adaptObject(o *unstructured.Unstructured) error {
 	case "ServiceAccount":
 		o.SetName(i.ServiceAccount)
 	case "Deployment":
-		if i.storesLedger() {
-			if err := setEnvironment(o, "LEDGER", "true"); err != nil {
+		for name, set := range map[string]bool{"LEDGER": i.storesLedger(), "SERVE_CONSOLE": i.Console} {
+			if !set {
+				continue
+			}
+			if err := setEnvironment(o, name, "true"); err != nil {
 				return err
 			}
 		}
@@ -152,21 +157,23 @@ func (i Installation) adaptObject(o *unstructured.Unstructured) error {
 	return nil
 }
 
-// setEnvironment gives a variable of the first container of a Deployment another value.
+// setEnvironment gives a variable of the first container of a Deployment a value, as values of the chart do.
 func setEnvironment(o *unstructured.Unstructured, name, value string) error {
 	path := []string{"spec", "template", "spec", "containers"}
 	containers, _, err := unstructured.NestedSlice(o.Object, path...)
 	if err != nil || len(containers) == 0 {
 		return fmt.Errorf("%s has no containers: %w", o.GetName(), err)
 	}
-	variables, _ := containers[0].(map[string]any)["env"].([]any)
+	container, _ := containers[0].(map[string]any)
+	variables, _ := container["env"].([]any)
 	for _, v := range variables {
 		if entry, ok := v.(map[string]any); ok && entry["name"] == name {
 			entry["value"] = value
 			return unstructured.SetNestedSlice(o.Object, containers, path...)
 		}
 	}
-	return fmt.Errorf("%s has no variable %s", o.GetName(), name)
+	container["env"] = append(variables, map[string]any{"name": name, "value": value})
+	return unstructured.SetNestedSlice(o.Object, containers, path...)
 }
 
 func (i Installation) adaptRules(o *unstructured.Unstructured, core bool) error {

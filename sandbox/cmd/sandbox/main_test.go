@@ -3,9 +3,13 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"net"
+	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -124,12 +128,13 @@ func TestUp(t *testing.T) {
 	}
 }
 
-// With a controller, Ctrl-C ends that first, and at once.
+// With a controller, the web page is served at the address that is printed, the commands that are printed work, and Ctrl-C ends the
+// controller first, and at once.
 func TestUpWithController(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	dir := t.TempDir()
+	dir, binary := t.TempDir(), buildController(t)
 	works := func() bool {
 		logs, err := filepath.Glob(filepath.Join(dir, "pods", "kube-system_karpenter-*", "controller", "0.log"))
 		return err == nil && slices.ContainsFunc(logs, func(name string) bool {
@@ -137,7 +142,8 @@ func TestUpWithController(t *testing.T) {
 			return err == nil && strings.Contains(string(text), "Starting workers")
 		})
 	}
-	out := &trigger{text: "Ctrl-C stops everything", then: func() {
+	out := &trigger{text: "Ctrl-C stops everything"}
+	out.then = func() {
 		defer cancel()
 		for deadline := time.Now().Add(3 * time.Minute); !works(); time.Sleep(50 * time.Millisecond) { // a file has no watch
 			if time.Now().After(deadline) {
@@ -145,10 +151,48 @@ func TestUpWithController(t *testing.T) {
 				return
 			}
 		}
-	}}
+		useUp(t, out.String(), dir, binary)
+	}
 	var errOut bytes.Buffer
-	if code := run(ctx, []string{"up", "--dir", dir, "--controller", "dovetail", "--binary", buildController(t)}, out, &errOut); code != exitOK {
+	if code := run(ctx, []string{"up", "--dir", dir, "--controller", "dovetail", "--binary", binary}, out, &errOut); code != exitOK {
 		t.Fatalf("exit code %d:\n%s\n%s", code, out, &errOut)
+	}
+}
+
+// useUp uses the address of the page and the command that are in the output of up.
+func useUp(t *testing.T, said, dir, binary string) {
+	t.Helper()
+	address := regexp.MustCompile(`(http://127\.0\.0\.1:\d+)(/debug/console/)#token=(\S+)`).FindStringSubmatch(said)
+	top := regexp.MustCompile(`bin/dovetail (top .*)`).FindStringSubmatch(said)
+	if address == nil || top == nil {
+		t.Errorf("the output has no address of the page, or no command:\n%s", said)
+		return
+	}
+	for path, want := range map[string]string{address[2]: "<script", "/debug/inspect/fleet": "bootstrap-1"} {
+		var status int
+		var text []byte
+		for deadline := time.Now().Add(time.Minute); status != http.StatusOK && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) { // the leader fills its caches
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address[1]+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Header.Set("Authorization", "Bearer "+address[3])
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			status = response.StatusCode
+			text, _ = io.ReadAll(response.Body) // a part of it shows enough
+			_ = response.Body.Close()
+		}
+		if status != http.StatusOK || !strings.Contains(string(text), want) {
+			t.Errorf("%s: status %d: %s", path, status, text)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), binary, strings.Fields(top[1])...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+filepath.Join(dir, "kubeconfig"))
+	if text, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(text), "; leader kube-system/karpenter-") || !strings.Contains(string(text), "bootstrap-1") {
+		t.Errorf("dovetail %s: %v\n%s", top[1], err, text)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/dovetail-sh/dovetail/internal/console"
 	"github.com/dovetail-sh/dovetail/sandbox/controlplane/embedded"
 	"github.com/dovetail-sh/dovetail/sandbox/demo"
 	"github.com/dovetail-sh/dovetail/sandbox/world"
@@ -102,8 +103,9 @@ func runUp(ctx context.Context, flags upFlags, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, w.Stop()) }()
 
+	page := ""
 	if flags.controller == controllerDovetail {
-		if err := w.Install(ctx, world.Installation{Namespace: flags.namespace, Rules: world.Stored()}); err != nil {
+		if page, err = installController(ctx, w, world.Installation{Namespace: flags.namespace, Rules: world.Stored(), Console: true}); err != nil {
 			return err
 		}
 	}
@@ -112,7 +114,7 @@ func runUp(ctx context.Context, flags upFlags, out io.Writer) (err error) {
 	fmt.Fprintf(out, "  aws ec2 describe-subnets\n  bin/sandbox fault --help\n")
 	if flags.controller == controllerDovetail {
 		fmt.Fprintf(out, "  kubectl logs -f -n %s -l app.kubernetes.io/name=karpenter\n", flags.namespace)
-		fmt.Fprintf(out, "  bin/dovetail console    # the web page of the cluster: prints its address\n")
+		fmt.Fprintf(out, "  bin/dovetail top --controller-namespace %s --as-service-account %s\n\nThe web page:\n  %s\n", flags.namespace, world.ReaderAccount, page)
 	}
 	fmt.Fprintf(out, "\nThe components log to %s. Ctrl-C stops everything.\n", w.ControlPlane.Log)
 	select {
@@ -127,4 +129,17 @@ func runUp(ctx context.Context, flags upFlags, out io.Writer) (err error) {
 	case err := <-w.Err():
 		return err
 	}
+}
+
+// installController installs the controller, and returns the address of its web page with a token.
+func installController(ctx context.Context, w *world.World, i world.Installation) (page string, err error) {
+	if err := w.Install(ctx, i); err != nil {
+		return "", err
+	}
+	reader, err := w.GrantReader(ctx)
+	if err != nil {
+		return "", err
+	}
+	address, err := w.ServeController(ctx, i)
+	return address + console.Path + "#token=" + reader.Token, err
 }
