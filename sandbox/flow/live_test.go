@@ -2,77 +2,17 @@ package flow_test
 
 import (
 	"bytes"
-	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/snapshot"
 )
-
-// recorder forwards requests to the API server and keeps what they were.
-type recorder struct {
-	mu       sync.Mutex
-	requests []string
-}
-
-// recordRequests returns a kubeconfig whose requests are recorded.
-func (f *flow) recordRequests() (kubeconfig string, r *recorder) {
-	f.Helper()
-	target, err := url.Parse(f.server.Config.Host)
-	if err != nil {
-		f.Fatal(err)
-	}
-	transport, err := rest.TransportFor(f.server.Config)
-	if err != nil {
-		f.Fatal(err)
-	}
-	r = &recorder{}
-	forward := &httputil.ReverseProxy{Transport: transport, Rewrite: func(p *httputil.ProxyRequest) { p.SetURL(target) }}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		r.mu.Lock()
-		r.requests = append(r.requests, req.Method+" "+req.URL.Path)
-		r.mu.Unlock()
-		forward.ServeHTTP(w, req)
-	}))
-	f.Cleanup(server.Close)
-	config := clientcmdapi.NewConfig()
-	config.Clusters["c"] = &clientcmdapi.Cluster{Server: server.URL}
-	config.Contexts["c"] = &clientcmdapi.Context{Cluster: "c"}
-	config.CurrentContext = "c"
-	kubeconfig = filepath.Join(f.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*config, kubeconfig); err != nil {
-		f.Fatal(err)
-	}
-	return kubeconfig, r
-}
-
-// run runs dovetail, and returns what it prints and its exit code.
-func (f *flow) run(args ...string) (out, errs string, code int) {
-	f.Helper()
-	var stdout, stderr bytes.Buffer
-	cmd := exec.CommandContext(f.Context(), binary, args...)
-	cmd.Env = append(f.world.Environment(), "HOME="+f.TempDir())
-	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &stdout, &stderr, 10*time.Second
-	_ = cmd.Run() // the exit code says it
-	return stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()
-}
 
 // A live cluster is read with few requests, none of which writes; its snapshot has the prices of AWS, and can be planned
 // for, also without names. WI-01, WI-05, WI-16, WI-18, WI-20.
@@ -84,16 +24,14 @@ func TestPlan_OfALiveCluster(t *testing.T) {
 	pod := f.waitForRunningPods("inflate", 1)[0]
 	node := f.ready(1)[0].Status.NodeName
 
-	kubeconfig, recorded := f.recordRequests()
+	user := f.user("")
 	file := filepath.Join(f.TempDir(), "cluster.json.gz")
-	if _, errs, code := f.run("snapshot", "--kubeconfig", kubeconfig, "-o", file); code != 0 {
-		t.Fatalf("exit code %d: %s", code, errs)
+	taken := user.Run(t, "snapshot", "-o", file)
+	if taken.Code != 0 || len(taken.Requests) == 0 {
+		t.Fatal(taken)
 	}
-	if n := len(recorded.requests); n == 0 || n > 20 {
-		t.Errorf("%d requests, want 20 at most: %q", n, recorded.requests)
-	}
-	for _, r := range recorded.requests {
-		if !strings.HasPrefix(r, "GET ") || strings.HasSuffix(r, "/api") || strings.HasSuffix(r, "/apis") || strings.Contains(r, "openapi") {
+	for _, r := range taken.Requests {
+		if strings.HasSuffix(r.Path, "/api") || strings.HasSuffix(r.Path, "/apis") || strings.Contains(r.Path, "openapi") {
 			t.Errorf("a request is no list: %s", r)
 		}
 	}
@@ -119,9 +57,9 @@ func TestPlan_OfALiveCluster(t *testing.T) {
 		t.Errorf("pod %s is at %d, want it on node %s and without its image", pod.Name, i, node)
 	}
 
-	planned, errs, code := f.run("plan", "--live", "--kubeconfig", kubeconfig, "--set", "nodepool/"+f.name+".requirements=[{key: "+corev1.LabelInstanceTypeStable+", operator: In, values: [c5.large]}]", "-o", "json")
-	if code != 0 || !strings.Contains(planned, `"Drifted"`) || !strings.Contains(planned, node) {
-		t.Errorf("exit code %d: a NodePool of other types has no drifted node %s: %s%s", code, node, planned, errs)
+	planned := user.Run(t, "plan", "--live", "--set", "nodepool/"+f.name+".requirements=[{key: "+corev1.LabelInstanceTypeStable+", operator: In, values: [c5.large]}]", "-o", "json")
+	if planned.Code != 0 || !strings.Contains(planned.Out, `"Drifted"`) || !strings.Contains(planned.Out, node) {
+		t.Errorf("a NodePool of other types has no drifted node %s: %s", node, planned)
 	}
 	// The rest of the cluster is in the hands of other tests. Commands that run, and pods that wait for the node they were planned
 	// on, are forgotten with the names.
@@ -132,14 +70,13 @@ func TestPlan_OfALiveCluster(t *testing.T) {
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	first, _, _ := f.run("plan", "--scenario", file, "-o", "json")
-	second, errs, code := f.run("plan", "--scenario", file, "-o", "json")
-	if code != 0 || first != second || first == "" {
-		t.Errorf("exit code %d: two plans of a snapshot differ: %s", code, errs)
+	first, second := user.Run(t, "plan", "--scenario", file, "-o", "json"), user.Run(t, "plan", "--scenario", file, "-o", "json")
+	if second.Code != 0 || first.Out != second.Out || first.Out == "" {
+		t.Errorf("two plans of a snapshot differ: %s\n%s", first, second)
 	}
 	anonymous := filepath.Join(f.TempDir(), "anonymous.json")
-	if _, errs, code := f.run("snapshot", "--scenario", file, "--anonymize", "-o", anonymous); code != 0 {
-		t.Fatalf("exit code %d: %s", code, errs)
+	if o := user.Run(t, "snapshot", "--scenario", file, "--anonymize", "-o", anonymous); o.Code != 0 {
+		t.Fatal(o)
 	}
 	if text, err = os.ReadFile(anonymous); err != nil {
 		t.Fatal(err)
@@ -149,8 +86,8 @@ func TestPlan_OfALiveCluster(t *testing.T) {
 			t.Errorf("the name %s is left", name)
 		}
 	}
-	if other, errs, code := f.run("plan", "--scenario", anonymous, "-o", "json"); code != 0 || strings.Count(other, `"reason"`) != strings.Count(first, `"reason"`) {
-		t.Errorf("exit code %d: the plan without names removes other nodes: %s\n%s\n%s", code, errs, first, other)
+	if o := user.Run(t, "plan", "--scenario", anonymous, "-o", "json"); o.Code != 0 || strings.Count(o.Out, `"reason"`) != strings.Count(first.Out, `"reason"`) {
+		t.Errorf("the plan without names removes other nodes: %s\n%s", first, o)
 	}
 }
 
@@ -195,12 +132,7 @@ func TestPlan_OfALiveClusterWithTheRoleView(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, disturbsNone)
 	token := f.createToken("viewer")
-	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: f.name + "-view"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"},
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: "viewer", Namespace: f.namespace}},
-	}
-	f.create(binding)
-	f.Cleanup(func() { f.remove(binding) })
+	f.bind("viewer", "view")
 	got := f.dovetail(token, "snapshot", "-o", filepath.Join(f.TempDir(), "cluster.json"))
 	for _, want := range []string{"nodes: forbidden; nothing can be planned; request the right to list nodes", "nodepools." + karpv1.Group + ": forbidden"} {
 		if !strings.Contains(got, want) {

@@ -109,6 +109,7 @@ spec:
 	for _, g := range k.groups {
 		c.Status.SecurityGroups = append(c.Status.SecurityGroups, awsv1.SecurityGroup{ID: g})
 	}
+	c.Status.AMIs = []awsv1.AMI{{ID: k.image, Requirements: []corev1.NodeSelectorRequirement{{Key: "kubernetes.io/arch", Operator: corev1.NodeSelectorOpIn, Values: []string{"amd64"}}}}}
 	for _, kind := range []string{"AMIsReady", "SubnetsReady", "SecurityGroupsReady", "InstanceProfileReady", "ValidationSucceeded", "Ready"} {
 		c.Status.Conditions = append(c.Status.Conditions, k.trueCondition(kind, c.Generation))
 	}
@@ -205,8 +206,14 @@ spec:
 	return name
 }
 
-// launch launches an instance of a template.
+// launch launches an instance of a template for a pool.
 func (k *karpenter) launch(template string, pool *karpv1.NodePool, instanceType, capacityType string) awsemu.InstanceView {
+	k.Helper()
+	return k.launchTagged(template, instanceType, capacityType, tags(pool))
+}
+
+// launchTagged launches an instance of a template.
+func (k *karpenter) launchTagged(template, instanceType, capacityType string, tags []ec2types.Tag) awsemu.InstanceView {
 	k.Helper()
 	subnet := k.subnets[0]
 	out, err := k.ec2.CreateFleet(k.Context(), &ec2.CreateFleetInput{
@@ -215,7 +222,7 @@ func (k *karpenter) launch(template string, pool *karpv1.NodePool, instanceType,
 			LaunchTemplateSpecification: &ec2types.FleetLaunchTemplateSpecificationRequest{LaunchTemplateName: &template, Version: new("$Latest")},
 			Overrides:                   []ec2types.FleetLaunchTemplateOverridesRequest{{InstanceType: ec2types.InstanceType(instanceType), SubnetId: subnet.SubnetId, AvailabilityZone: subnet.AvailabilityZone, ImageId: &k.image}},
 		}},
-		TagSpecifications: []ec2types.TagSpecification{{ResourceType: "instance", Tags: tags(pool)}, {ResourceType: "volume", Tags: tags(pool)}, {ResourceType: "fleet", Tags: tags(pool)}},
+		TagSpecifications: []ec2types.TagSpecification{{ResourceType: "instance", Tags: tags}, {ResourceType: "volume", Tags: tags}, {ResourceType: "fleet", Tags: tags}},
 	})
 	k.failOn(err)
 	if len(out.Instances) == 0 {
@@ -275,6 +282,12 @@ func (k *karpenter) claim(pool *karpv1.NodePool, class *awsv1.EC2NodeClass, m ma
 	return c
 }
 
+func isReady(n *corev1.Node) bool {
+	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
 // join does what Karpenter does with a Node that has come.
 func (k *karpenter) join(c *karpv1.NodeClaim, i awsemu.InstanceView) {
 	k.Helper()
@@ -283,9 +296,7 @@ func (k *karpenter) join(c *karpv1.NodeClaim, i awsemu.InstanceView) {
 		if err := kube.Get(k.Context(), client.ObjectKey{Name: i.PrivateDNS}, n); err != nil {
 			return false, err.Error() + sandbox.Nodes.Why(i.ID)
 		}
-		return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
-			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-		}), "not ready"
+		return isReady(n), "not ready"
 	})
 	for {
 		n.Finalizers = []string{"karpenter.sh/termination"}

@@ -32,8 +32,9 @@ var (
 	sandbox *world.World
 	kube    client.WithWatch
 	shell   struct {
-		home string
-		env  []string
+		home     string
+		env      []string
+		dovetail string // the program
 	}
 )
 
@@ -74,7 +75,7 @@ func run(m *testing.M) (code int, err error) {
 	if kube, err = harness.NewTyped(sandbox.ControlPlane.Config); err != nil {
 		return 1, err
 	}
-	shell.home = filepath.Join(dir, "home")
+	shell.home, shell.dovetail = filepath.Join(dir, "home"), programs[harness.Dovetail]
 	if err := prepareShell(filepath.Dir(programs[harness.Helm])); err != nil {
 		return 1, err
 	}

@@ -108,10 +108,12 @@ func TestTakeOver(t *testing.T) {
 	runSteps(t, []step{
 		{"a release laid out like Karpenter's", s.releaseOfKarpenter},
 		{"what Karpenter leaves", s.checkLeftovers},
+		{"dovetail about a cluster of Karpenter", s.runOnKarpenter},
 		{"Helm takes the CRDs over", s.checkCRDs},
 		{"C15: --reuse-values keeps the image, and is refused", s.reuseValues},
 		{"C11: the new pods wait for the lease, and take over", s.swap},
 		{"C09: hashes are stamped anew, and what was under way is finished", s.checkAdopted},
+		{"EX-35: dovetail queries the new leader", s.runOnDovetail},
 		{"C09: an hour in which nothing happens", s.passAnHour},
 		{"a pod gets a node", s.newNode},
 		{"C10: helm rollback gives back", s.rollBack},
