@@ -38,12 +38,14 @@ func TestFM_K27_AutoscalersOfPodsAreWaitedOut(t *testing.T) {
 				return condition.True(c.Status.Conditions, karpv1.ConditionConsolidatable)
 			}
 			during, last := 0, noon
+			var events lifecycle.PodEvents
 			for second := range 3600 {
 				now := noon.Add(time.Duration(second) * time.Second)
 				if second%30 == 0 {
 					last = now
+					events.Record("n", now)
 				}
-				if at, due := lifecycle.PodEventDue(c, time.Time{}, last, now); due {
+				if at, due := events.Due("n", c, now); due {
 					c.Status.LastPodEventTime = metav1.NewTime(at)
 				}
 				if candidate(now) {

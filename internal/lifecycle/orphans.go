@@ -15,6 +15,21 @@ const (
 	clockSkew    = 5 * time.Second  // how far the clocks of the cloud and the API server may be apart
 )
 
+// How often instances are compared with the claims: often at first, since the process before may have died in a launch.
+const (
+	orphansOften  = 10 * time.Second
+	orphansSlowly = 2 * time.Minute
+	oftenRounds   = 20
+)
+
+// OrphanInterval is in what time instances are compared with the claims again, after so many rounds that worked (LC-39).
+func OrphanInterval(rounds int) time.Duration {
+	if rounds < oftenRounds {
+		return orphansOften
+	}
+	return orphansSlowly
+}
+
 // OrphanFacts describes the instances of a cluster.
 type OrphanFacts struct {
 	Instances []cloud.Instance

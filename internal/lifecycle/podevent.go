@@ -35,14 +35,45 @@ func PodRemoved(pod *corev1.Pod, now time.Time) time.Time {
 	return at
 }
 
-// PodEventDue says whether an event of that time is to be written on a claim, and as which time. written is the event
-// that was last written on it, which the claim as it is read may not show yet. A time in the future is a clock that is
-// ahead.
-func PodEventDue(claim *karpv1.NodeClaim, written, event, now time.Time) (time.Time, bool) {
-	if event.After(now) {
-		event = now
+// PodEvents are the latest pod events of nodes. The zero value has none.
+type PodEvents struct {
+	last    map[string]time.Time // by node, written or not
+	written map[string]time.Time // by node: the claim as it is read may not show it yet
+}
+
+// Record records an event of a node, and reports whether it is later than all before, so that it may be due.
+func (e *PodEvents) Record(node string, at time.Time) (later bool) {
+	if !at.After(e.last[node]) {
+		return false
 	}
-	return event, !event.IsZero() && event.Sub(latest(claim.Status.LastPodEventTime.Time, written)) >= podEventGap
+	if e.last == nil {
+		e.last = map[string]time.Time{}
+	}
+	e.last[node] = at
+	return true
+}
+
+// Due says whether the latest event of a node is to be written on its claim, and as which time. A time in the future is a clock
+// that is ahead.
+func (e *PodEvents) Due(node string, claim *karpv1.NodeClaim, now time.Time) (at time.Time, due bool) {
+	if at = e.last[node]; at.After(now) {
+		at = now
+	}
+	return at, !at.IsZero() && at.Sub(latest(claim.Status.LastPodEventTime.Time, e.written[node])) >= podEventGap
+}
+
+// Written records what was written on the claim of a node.
+func (e *PodEvents) Written(node string, at time.Time) {
+	if e.written == nil {
+		e.written = map[string]time.Time{}
+	}
+	e.written[node] = at
+}
+
+// Drop drops a node that is gone.
+func (e *PodEvents) Drop(node string) {
+	delete(e.last, node)
+	delete(e.written, node)
 }
 
 // LosesNomination reports whether a pod lost its nomination for a node without being bound: the scheduler tried the node

@@ -375,9 +375,18 @@ func TestPodEventDue(t *testing.T) {
 			t.Parallel()
 			c := fresh()
 			c.Status.LastPodEventTime = metav1.NewTime(tc.last)
-			at, due := lifecycle.PodEventDue(c, tc.written, tc.event, after(time.Hour))
+			var events lifecycle.PodEvents
+			events.Record("other", after(0))
+			events.Written("n", tc.written)
+			if later := events.Record("n", tc.event); later == tc.event.IsZero() || events.Record("n", tc.event) {
+				t.Errorf("later %v, and later than itself", later)
+			}
+			at, due := events.Due("n", c, after(time.Hour))
 			if due != tc.want || due && !at.Equal(tc.wantAt) {
 				t.Errorf("due %t at %s, want %t at %s", due, at, tc.want, tc.wantAt)
+			}
+			if events.Drop("n"); !tc.event.IsZero() && !events.Record("n", tc.event) {
+				t.Error("a node of the same name has the events of one that is gone")
 			}
 		})
 	}

@@ -51,20 +51,27 @@ type checks struct {
 	noticed        map[string]bool               // instances whose interruption notice was handled
 	slots          map[string][]string           // claims that were ordered for reservations
 	notRegistered  map[string]failedRegistration // by unhealthy pool
+	results        map[string]launchResults      // by pool, of this process
 	allocated      time.Time                     // when the claim that pods share was last allocated
 	risk           uint64                        // version of what counts as risk
 	lost           map[string]time.Time          // when the interruption of a reservation was last handled
 	holds          map[string][]time.Time        // when commands of this process last held a node
 	commands       commandChecks
+	evictions      evictionChecks
+	refused        map[string]time.Time // since when the cloud has refused to terminate the instances of claims
+	accepting      map[string]time.Time // since when it would have accepted that
+	lostNodes      map[string]time.Time // since when registered claims have had no Node
 
 	denials  map[string]time.Time // when a claim of a pool was last denied
 	batch    int                  // of claims, that is being written and was begun last; 0: none
+	planned  time.Time            // when a plan was last due
 	refilled int                  // how often room for buffers was launched since the cluster came to rest
+	settled  int                  // refilled when the cluster was last seen at rest
 }
 
 func newChecks(w *World) checks {
 	return checks{
-		w: w, commands: newCommandChecks(), noticed: map[string]bool{}, rebootCalls: map[string]rebootCalls{}, unhealthySince: map[string]time.Time{}, marked: map[string]time.Time{}, size: map[string]time.Time{}, holds: map[string][]time.Time{}, slots: map[string][]string{}, notRegistered: map[string]failedRegistration{}, lost: map[string]time.Time{}, denials: map[string]time.Time{},
+		w: w, commands: newCommandChecks(), evictions: newEvictionChecks(), refused: map[string]time.Time{}, accepting: map[string]time.Time{}, lostNodes: map[string]time.Time{}, noticed: map[string]bool{}, rebootCalls: map[string]rebootCalls{}, unhealthySince: map[string]time.Time{}, marked: map[string]time.Time{}, size: map[string]time.Time{}, holds: map[string][]time.Time{}, slots: map[string][]string{}, notRegistered: map[string]failedRegistration{}, results: map[string]launchResults{}, lost: map[string]time.Time{}, denials: map[string]time.Time{},
 		launchedFor: map[types.UID]string{}, served: map[types.UID][]purchase{}, tainted: map[string]time.Time{}, waiting: map[string]time.Time{}, failed: map[string]bool{}, idle: map[string]time.Time{},
 	}
 }
@@ -76,7 +83,9 @@ func (c *checks) processEnded(p *process) {
 	clear(c.served)
 	clear(c.holds)
 	clear(c.notRegistered)
+	clear(c.results)
 	c.batch = 0
+	clear(c.evictions.requests)
 	c.commands = newCommandChecks()
 	there := map[string][]string{} // replacements by command
 	for _, name := range c.w.api.claimNames() {
@@ -125,6 +134,9 @@ func (c *checks) changed(obj, before client.Object, gone bool) {
 func (c *checks) decided(p *process, d disrupt.Decision) {
 	if len(d.Commands) > 0 && !p.synced {
 		c.w.broken("G4", "%d commands although the cache is not complete", len(d.Commands))
+	}
+	if len(d.Commands) > 0 {
+		c.knowsBuffers(p)
 	}
 	removing := map[string]bool{}
 	for _, other := range p.commands.Running() {
@@ -298,13 +310,6 @@ func (c *checks) up(claim *karpv1.NodeClaim) bool {
 	return condition.True(claim.Status.Conditions, karpv1.ConditionInitialized) || condition.Find(claim.Status.Conditions, karpv1.ConditionRebooting) != nil || slices.ContainsFunc(c.w.api.nodesOf(claim), cluster.NodeReady)
 }
 
-// evicts checks that no protected pod is evicted (G6).
-func (c *checks) evicts(pod *corev1.Pod) {
-	if cluster.DoNotDisrupt(pod, c.w.now) && pod.DeletionTimestamp == nil {
-		c.w.broken("G6", "pod %s is evicted although it is protected", pod.Name)
-	}
-}
-
 // forces checks that no pod is deleted by force before the deadline of its node comes (G6).
 func (c *checks) forces(pod *corev1.Pod) {
 	node := c.w.api.nodes[pod.Spec.NodeName]
@@ -450,7 +455,7 @@ func (c *checks) shape() (s state) {
 		}
 		list = append(list, offering(claim.Labels[corev1.LabelInstanceTypeStable], claim.Labels[corev1.LabelTopologyZone], claim.Labels[karpv1.LabelCapacityType]))
 	}
-	if len(c.w.pending) > 0 || c.w.process == nil || c.w.process.busy() {
+	if len(c.w.pending) > 0 || c.w.process == nil || c.w.process.busy() || c.lacksNodes() {
 		return s
 	}
 	slices.Sort(list)

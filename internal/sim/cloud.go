@@ -39,6 +39,8 @@ type simCloud struct {
 	failing   time.Time            // until when every launch fails
 	small     time.Time            // until when machines come up with less than their type should have
 	mute      time.Time            // until when the cloud does not respond to requests about instances
+	refusing  time.Time            // until when it terminates no instance
+	refusal   cloud.Error          // what it says instead
 	types     []catalog.InstanceType
 	reserved  []*reservation
 	count     int

@@ -25,6 +25,10 @@ func (c *checks) checkCluster() {
 	c.repairs()
 	c.sizes()
 	c.decays()
+	c.buffersWait()
+	c.drains()
+	c.terminations()
+	c.nodeless()
 	c.checkStability()
 }
 
@@ -146,8 +150,8 @@ func (c *checks) checkStability() {
 		return
 	}
 	moved := slices.ContainsFunc(c.moved, func(claim string) bool { return c.w.api.claims[claim] == nil })
-	drifts := c.drifts
-	c.moved, c.drifts = nil, false
+	drifts, refilled := c.drifts, c.refilled > c.settled // room that a pod took which ended up elsewhere than planned
+	c.moved, c.drifts, c.settled = nil, false, c.refilled
 	at := slices.IndexFunc(c.shapes, func(s state) bool { return s.shape == now.shape })
 	if n := len(c.shapes); n > 0 {
 		switch before := c.shapes[n-1]; {
@@ -155,7 +159,7 @@ func (c *checks) checkStability() {
 			c.w.broken("no oscillation", "moves brought the cluster to where it was: %s", now.shape)
 		case at < n-1 && at >= 0:
 			c.w.broken("no oscillation", "the cluster is back at %s, %d shapes ago", now.shape, n-at)
-		case now.cost > before.cost+rounding && !drifts:
+		case now.cost > before.cost+rounding && !drifts && !refilled:
 			c.w.broken("no oscillation", "the cluster costs $%.4f an hour, before $%.4f, without a change from outside: %s", now.cost, before.cost, now.shape)
 		}
 		if at == n-1 {

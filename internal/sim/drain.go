@@ -21,8 +21,6 @@ import (
 const (
 	longDrainCheck = 30 * time.Second
 	longDrain      = 2 * time.Minute
-
-	terminateRetry = time.Second // after a call of the cloud that failed
 )
 
 // machine is the instance of a node or a claim that is terminated.
@@ -57,10 +55,12 @@ func (p *process) endClaim(claim *karpv1.NodeClaim) {
 	if released {
 		return
 	}
-	switch {
-	case err != nil:
-		after = terminateRetry
-	case after > 0 && len(list) > 0 && p.w.now.Sub(claim.DeletionTimestamp.Time) > longDrain:
+	if err != nil {
+		p.retry(claim.Name, lifecycle.FirstLaunchRetry, lifecycle.LastLaunchRetry)
+		return
+	}
+	delete(p.failures, claim.Name)
+	if after > 0 && len(list) > 0 && p.w.now.Sub(claim.DeletionTimestamp.Time) > longDrain {
 		after = longDrainCheck // the end of its Node is reported
 	}
 	if after > 0 {
@@ -145,6 +145,12 @@ func (p *process) endNode(node *corev1.Node) {
 		_, facts.Claim = p.effective(claim)
 	}
 	facts.Attachments, facts.Volumes = p.attachedTo(node.Name, facts.Pods)
+	if drain.ReadsGuards(node, p.w.now) {
+		facts.Tries = p.evictions.Tries(facts.Pods)
+		for _, name := range sorted(p.w.api.budgets) {
+			facts.Budgets = append(facts.Budgets, p.w.api.budgets[name])
+		}
+	}
 	calls := p.nodeCalls.Of(node.UID)
 	released := false
 	shell := &nodeEnd{machine: machine{p, node.Spec.ProviderID}, node: node, released: &released}
@@ -153,10 +159,12 @@ func (p *process) endNode(node *corev1.Node) {
 	if released {
 		return
 	}
-	switch {
-	case err != nil:
-		after = terminateRetry
-	case after > 0 && p.w.now.Sub(node.DeletionTimestamp.Time) > longDrain:
+	if err != nil {
+		p.retry(node.Name, drain.FirstRetry, drain.LastRetry)
+		return
+	}
+	delete(p.failures, node.Name)
+	if after > 0 && p.w.now.Sub(node.DeletionTimestamp.Time) > longDrain {
 		after = max(after, longDrainCheck)
 	}
 	p.requeueAfter(node.Name, max(after, 100*time.Millisecond))
@@ -196,7 +204,7 @@ func (e *nodeEnd) Perform(_ context.Context, f *drain.Facts, step drain.Step) (s
 	for _, event := range step.Events {
 		p.recordEvent("node/"+f.Node.Name, event.Text)
 	}
-	p.evictPods(step.Pods)
+	p.addEvictions(step.Pods.Evictions(f.Node.Name, step.Limit, drain.ReasonOf(f.Claim))...)
 	if f.Claim != nil {
 		said = p.mark(f.Claim.Name, step.Marks)
 		if claim := p.w.api.claims[f.Claim.Name]; claim != nil {
@@ -234,28 +242,4 @@ func (p *process) attachedTo(node string, list []*corev1.Pod) (out []*storagev1.
 		}
 	}
 	return out, behind
-}
-
-// evictPods removes pods as a drain decided.
-func (p *process) evictPods(list drain.Pods) {
-	for _, pod := range list.Evict {
-		p.write(func() { p.w.evict(pod) })
-	}
-	for _, d := range list.Delete {
-		p.w.checks.forces(d.Pod)
-		p.w.stats.Forced++
-		p.write(func() { p.w.endPod(d.Pod, d.Grace) })
-	}
-}
-
-// evict is the eviction API: it refuses what a PodDisruptionBudget does not allow.
-func (w *World) evict(pod *corev1.Pod) {
-	b := w.api.budgets[pod.Labels["app"]]
-	if b != nil && b.Status.DisruptionsAllowed <= 0 {
-		return
-	}
-	w.checks.evicts(pod)
-	w.stats.Evicted++
-	w.logf("api: pod %s is evicted from %s", pod.Name, pod.Spec.NodeName)
-	w.endPod(pod, time.Duration(*pod.Spec.TerminationGracePeriodSeconds)*time.Second)
 }

@@ -16,7 +16,7 @@ import (
 // runDisruptionPass resumes or cleans up the commands of an earlier process, decides on voluntary disruption, and
 // starts the commands (disruption 3).
 func (p *process) runDisruptionPass() {
-	if !p.store.Synced() || p.starting || p.same(&p.passed) {
+	if _, may := command.MayPass(p.store.Synced(), false); !may || p.starting || p.same(&p.passed) {
 		return
 	}
 	changes := p.store.Changes()

@@ -112,7 +112,7 @@ func plantedBugs() []plantedBug {
 				return drain.AdvanceNode(ctx, f, calls, shell)
 			}
 		}},
-		{name: "a claim is released although its instance runs", seed: 6, rules: []string{"G3"}, plant: func(s *sim.Steps) {
+		{name: "a claim is released although its instance runs", seed: 7, rules: []string{"G3"}, plant: func(s *sim.Steps) {
 			s.AdvanceClaim = func(ctx context.Context, f drain.ClaimFacts, calls *drain.Calls, shell drain.ClaimShell) (time.Duration, error) {
 				return drain.AdvanceClaim(ctx, f, calls, goneClaim{shell})
 			}
@@ -240,7 +240,7 @@ func (goneClaim) Terminate(context.Context) error { return &cloud.Error{Kind: cl
 // without them. When runs have changed, -search looks for another seed.
 func TestPlantedBugs(t *testing.T) {
 	t.Parallel()
-	for _, bug := range plantedBugs() {
+	for _, bug := range slices.Concat(plantedBugs(), drainBugs(), poolBugs()) {
 		t.Run(bug.name, func(t *testing.T) {
 			t.Parallel()
 			first, last := bug.seed, bug.seed

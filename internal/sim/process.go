@@ -3,11 +3,9 @@ package sim
 import (
 	"cmp"
 	"context"
-	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -16,11 +14,11 @@ import (
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/buffer"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/disrupt/command"
 	"github.com/dovetail-sh/dovetail/internal/drain"
-	"github.com/dovetail-sh/dovetail/internal/drift"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/interruption"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
@@ -60,11 +58,13 @@ type process struct {
 	launched     map[types.UID]lifecycle.LaunchResult // by claim
 	launching    map[types.UID]bool
 	nodeCalls    drain.CallLog
+	evictions    drain.EvictionQueue
 	interrupted  interruption.State
 	claimCalls   drain.CallLog
 	rebootCalls  reboot.CallLog
-	podEvents    map[string]time.Time // latest event of each node
+	podEvents    lifecycle.PodEvents
 	due          map[string]time.Time // when a claim or node is reconciled next
+	failures     map[string]int       // to reconcile it, in a row
 	commands     Protocol
 	held         []disrupt.Command // whose nodes are held, and that are not committed
 	undone       []disrupt.Running // that were given up
@@ -75,7 +75,10 @@ type process struct {
 	searchCache  disrupt.SearchCache
 	launches     provision.LaunchBackoff
 	state        provision.State
-	bufferShort  bool // nodes that are up have no room for some virtual pod
+	bufferPasses buffer.Passes
+	buffersDue   time.Time // the next of them
+	buffersRead  bool      // at least once
+	buffersKnown bool      // they were read, or are not waited for any more
 	slots        execute.Slots
 	batches      provision.Batches
 	moveOutcomes disrupt.OutcomeHistory
@@ -125,7 +128,7 @@ func (w *World) boot() {
 	p := &process{
 		w: w, cloud: w.market, number: w.processes, self: w.selfPod(), started: w.now,
 		launched: map[types.UID]lifecycle.LaunchResult{}, launching: map[types.UID]bool{},
-		podEvents: map[string]time.Time{}, due: map[string]time.Time{}, commands: w.newProtocol(), launches: provision.LaunchBackoff{ReservationLabel: awsv1.LabelCapacityReservationID},
+		due: map[string]time.Time{}, failures: map[string]int{}, commands: w.newProtocol(), launches: provision.LaunchBackoff{ReservationLabel: awsv1.LabelCapacityReservationID},
 		said: map[string]lastEvent{}, logged: map[string]bool{}, passed: look{rev: -1}, planned: look{rev: -1}, window: provision.Window{Idle: batchIdle, Max: batchMax},
 	}
 	p.store = store.New(store.Options{
@@ -134,8 +137,11 @@ func (w *World) boot() {
 	})
 	_ = p.store.Watch(context.Background(), informers{p}) // ours never fail
 	p.watchDevices()
-	p.resolveBuffers()
 	w.process = p
+	if len(w.config.Buffers) > 0 {
+		p.store.AddFeed("CapacityBuffer", func() bool { return p.buffersKnown })
+		p.resolveBuffers()
+	}
 	for k := range kinds {
 		p.seen[k] = map[string]client.Object{}
 		if k >= volumeClaims && !w.stores {
@@ -146,11 +152,12 @@ func (w *World) boot() {
 	}
 	p.every(cmp.Or(w.config.Every, command.PassInterval), p.runDisruptionPass)
 	p.every(provision.ReplanInterval, func() {
-		if p.synced && (p.store.Waiting() > 0 || p.bufferShort) {
+		if p.synced && p.w.config.Steps.ReplanDue(p.store.Waiting(), p.state.BuffersShort()) {
 			p.requestPlan(provision.Retrigger)
 		}
 	})
 	p.after(lifecycle.CollectInterval, p.collect)
+	p.after(lifecycle.OrphanInterval(0), func() { p.collectOrphans(0) })
 	p.every(5*time.Second, p.interruptions)
 	if len(w.config.Reserved) > 0 {
 		p.every(reservationsEvery, p.leaveReservations)
@@ -290,6 +297,9 @@ func (p *process) deliver(obj client.Object, gone bool) {
 			p.resize(o.Labels[karpv1.LabelNodePool])
 		}
 	case *corev1.Node:
+		if gone {
+			p.podEvents.Drop(o.Name)
+		}
 		p.requeueAfter(o.Name, 0)
 		p.requeueAfter(health+o.Name, 0)
 		if c := p.w.api.claimOf(o); c != nil {
@@ -300,7 +310,7 @@ func (p *process) deliver(obj client.Object, gone bool) {
 			p.requeueAfter(i.claim, 0)
 		}
 	case *corev1.Pod:
-		p.podEvent(o)
+		p.podEvent(o, gone)
 	case *karpv1.NodePool:
 		p.resize(o.Name)
 		p.overlaysChanged()
@@ -326,21 +336,6 @@ func (p *process) recordReason(object string, why reason.Reason) {
 		return
 	}
 	p.said[object] = lastEvent{p.w.now, string(why.Code)}
-}
-
-// putPool stores a pool with the hash that marks of its claims are compared with.
-func (w *World) putPool(p *karpv1.NodePool) {
-	if p.UID == "" {
-		p.UID = w.api.uid("pool")
-	}
-	if hash, err := drift.PoolHash(p); err == nil {
-		if p.Annotations == nil {
-			p.Annotations = map[string]string{}
-		}
-		maps.Copy(p.Annotations, hash.OnPool())
-	}
-	p.Status.Conditions = []metav1.Condition{{Type: karpv1.ConditionReady, Status: metav1.ConditionTrue, Reason: "Ready"}}
-	w.api.put(p)
 }
 
 // informers hand the handlers of the store to the process.

@@ -85,6 +85,10 @@ func (m *simCloud) Terminate(_ context.Context, id cloud.ID) error {
 	if err != nil {
 		return err
 	}
+	if m.w.now.Before(m.refusing) {
+		refusal := m.refusal
+		return &refusal
+	}
 	m.terminate(i)
 	return nil
 }

@@ -57,13 +57,16 @@ func (p *process) types() map[string][]catalog.InstanceType {
 // provision makes a plan for pods that have no place, and orders what it says.
 func (p *process) provision() {
 	p.confirm()
+	p.w.checks.plans(p)
 	if p.same(&p.planned) {
 		return
 	}
 	view := p.store.Snapshot(p.types())
 	if len(view.Pods)+len(view.Virtual) == 0 {
+		p.state.RecordNoPods()
 		return
 	}
+	p.w.checks.knowsBuffers(p)
 	plan, round := p.plan(view)
 	for _, u := range plan.Unplaced {
 		if len(u.Why) > 0 {
@@ -81,7 +84,7 @@ func (p *process) provision() {
 	}
 	virtual, planned := round.Virtual()
 	if planned {
-		p.recordBuffers(view, virtual)
+		p.recordBuffers(virtual)
 	}
 	if plan, _ = round.Launches(plan); len(plan.Create) == 0 {
 		return

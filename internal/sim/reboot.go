@@ -15,9 +15,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reboot"
 )
 
-// rebootRetry is when a call of the cloud that failed is repeated.
-const rebootRetry = 10 * time.Second
-
 // requestReboot writes the request of a command down, unless the budget is spent meanwhile (V15-34). It reports
 // whether it did.
 func (p *process) requestReboot(c disrupt.Command) bool {
@@ -77,8 +74,10 @@ func (p *process) reboot(name string) {
 	after, err := p.w.config.Steps.AdvanceReboot(context.Background(), facts, &calls, rebootShell{p})
 	p.rebootCalls.Record(claim.UID, calls, p.w.now)
 	if err != nil {
-		after = rebootRetry
+		p.retry(rebooting+name, reboot.FirstRetry, reboot.LastRetry)
+		return
 	}
+	delete(p.failures, rebooting+name)
 	if after > 0 {
 		p.requeueAfter(rebooting+name, after)
 	}
@@ -93,7 +92,9 @@ func (r rebootShell) Perform(_ context.Context, f *reboot.Facts, step reboot.Ste
 		r.p.write(func() { r.p.w.api.put(step.Node) })
 		f.Node = step.Node
 	}
-	r.p.evictPods(step.Pods)
+	if f.Node != nil {
+		r.p.addEvictions(step.Pods.Evictions(f.Node.Name, step.Limit, string(karpv1.ReasonUnhealthy))...)
+	}
 	if step.Claim != nil {
 		f.Claim = r.p.update(f.Claim, step.Claim, true)
 	}

@@ -45,6 +45,15 @@ func (p *process) requeueAfter(name string, d time.Duration) {
 	})
 }
 
+// retry queues what failed to be reconciled again, as the queue of its controller does: the wait doubles with each failure in
+// a row.
+func (p *process) retry(name string, first, last time.Duration) {
+	const doublings = 10 // more than any last wait
+	wait := min(first<<min(p.failures[name], doublings), last)
+	p.failures[name]++
+	p.requeueAfter(name, wait)
+}
+
 // idle reports whether there is certainly nothing to reconcile.
 func (p *process) idle(name string) bool {
 	if of, is := strings.CutPrefix(name, rebooting); is {
@@ -54,13 +63,14 @@ func (p *process) idle(name string) bool {
 	return strings.HasPrefix(name, health) && p.w.ailments == nil
 }
 
-// What else is reconciled, besides claims and nodes: reboots of claims, nodes that may be unhealthy, and pools
-// of a fixed size.
+// What else is reconciled, besides claims and nodes: reboots of claims, nodes that may be unhealthy, pools of a fixed size,
+// and pods that are evicted.
 const (
 	rebooting = "reboot/"
 	health    = "health/"
 	grow      = "grow/"
 	shrink    = "shrink/"
+	evicting  = "evict/"
 )
 
 func (p *process) reconcile(name string) {
@@ -73,6 +83,8 @@ func (p *process) reconcile(name string) {
 			p.reboot(of)
 		case health:
 			p.forceRepair(of)
+		case evicting:
+			p.advanceEviction(of)
 		default:
 			p.scale(of, what+"/" == grow)
 		}
@@ -138,6 +150,7 @@ func (p *process) advanceClaim(claim *karpv1.NodeClaim) {
 	if outcome, result := p.launched[claim.UID].Report(p.w.now); outcome != nil && !facts.Launching {
 		facts.Launch, p.launched[claim.UID] = outcome, result
 	}
+	facts.NodeGone = p.nodeGone(&facts)
 	if p.w.devices.class != nil && len(facts.Nodes) == 1 {
 		node := facts.Nodes[0].Name
 		facts.Drivers = &lifecycle.Drivers{Ready: p.w.config.Steps.CompleteDrivers(p.store.PublishedSlices(node), node)}
@@ -234,12 +247,14 @@ func (p *process) launchAfter(claim *karpv1.NodeClaim, batch int, requested time
 }
 
 // podEvent notes on a claim when a pod last came or went.
-func (p *process) podEvent(pod *corev1.Pod) {
+func (p *process) podEvent(pod *corev1.Pod, gone bool) {
 	at := lifecycle.PodEvent(pod)
-	if pod.Spec.NodeName == "" || !at.After(p.podEvents[pod.Spec.NodeName]) {
+	if gone {
+		at = lifecycle.PodRemoved(pod, p.w.now)
+	}
+	if !p.podEvents.Record(pod.Spec.NodeName, at) {
 		return
 	}
-	p.podEvents[pod.Spec.NodeName] = at
 	node := p.w.api.nodes[pod.Spec.NodeName]
 	if node == nil {
 		return
@@ -248,14 +263,15 @@ func (p *process) podEvent(pod *corev1.Pod) {
 	if claim == nil {
 		return
 	}
-	if event, due := lifecycle.PodEventDue(claim, time.Time{}, at, p.w.now); due {
+	if event, due := p.podEvents.Due(node.Name, claim, p.w.now); due {
 		next := claim.DeepCopy()
 		next.Status.LastPodEventTime = metav1.NewTime(event)
 		p.write(func() { p.w.api.put(next) })
+		p.podEvents.Written(node.Name, event)
 	}
 }
 
-// collect deletes claims whose instance is gone, and terminates instances that no claim has.
+// collect deletes claims whose instance is gone.
 func (p *process) collect() {
 	next := lifecycle.CollectInterval
 	defer func() { p.after(next, p.collect) }()
@@ -282,9 +298,31 @@ func (p *process) collect() {
 		}
 	}
 	next = lifecycle.NextCollection(later, unsure)
-	for _, i := range lifecycle.Orphans(p.orphanFacts(list)) {
-		p.w.logf("controller: no claim has instance %s", i.ID)
-		p.write(func() { _ = p.cloud.Terminate(context.Background(), i.ID) }) // one that fails is listed again
+}
+
+// collectOrphans terminates instances that no claim has, after so many rounds that worked.
+func (p *process) collectOrphans(rounds int) {
+	list, err := p.cloud.List(context.Background())
+	if p.synced && err == nil {
+		rounds++
+		for _, i := range lifecycle.Orphans(p.orphanFacts(list)) {
+			p.terminateOrphan(i.ID)
+		}
+	}
+	p.after(lifecycle.OrphanInterval(rounds), func() { p.collectOrphans(rounds) })
+}
+
+// terminateOrphan terminates an instance without a claim, and deletes its Node, which would else stay behind. What fails is
+// listed again in the next round.
+func (p *process) terminateOrphan(id cloud.ID) {
+	var err error
+	p.write(func() { err = p.cloud.Terminate(context.Background(), id) })
+	if err != nil && !cloud.Is(err, cloud.NotFound) {
+		return
+	}
+	p.w.logf("controller: no claim has instance %s", id)
+	for _, node := range p.w.api.nodesOf(&karpv1.NodeClaim{Status: karpv1.NodeClaimStatus{ProviderID: string(id)}}) {
+		p.write(func() { p.w.api.delete(node, p.w.now) })
 	}
 }
 
@@ -335,6 +373,9 @@ func (p *process) performInterruption(n interruption.Notice, claim *karpv1.NodeC
 				p.write(func() { p.w.api.put(next) })
 			}
 		case interruption.DeleteClaim:
+			if next := claim.DeepCopy(); !e.Deadline.IsZero() && drain.AdvanceDeadline(next, e.Deadline) {
+				p.write(func() { p.w.api.put(next) })
+			}
 			p.w.checks.checkNoticeDeletion(n, claim)
 			p.recordEvent("claim/"+claim.Name, e.Event.Text)
 			p.write(func() { p.w.api.delete(p.w.api.claims[claim.Name], p.w.now) })

@@ -1,50 +1,14 @@
 package sim
 
 import (
-	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/condition"
-	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/pool"
 )
-
-// recordRegistration counts once how the launch of a claim ended; without a failure its node registered. The condition of its
-// pool and the back-off of launches follow (LC-53, RH-02, RH-03).
-func (p *process) recordRegistration(claim *karpv1.NodeClaim, failure *lifecycle.Failure) {
-	result := pool.Result{Registered: failure == nil}
-	if failure != nil {
-		result.Reason, result.Message = failure.Reason, failure.Message
-	}
-	if !p.w.config.Health {
-		return
-	}
-	name := p.registered.Record(claim, result)
-	stored := p.w.api.pools[name]
-	if stored == nil {
-		return
-	}
-	launches := p.registered.Launches(stored)
-	ring, change := pool.DecideHealth(pool.Facts{Pool: stored, Launches: launches})
-	next := stored.DeepCopy()
-	object := condition.Object{Generation: stored.Generation, Created: stored.CreationTimestamp}
-	next.Status.Conditions = pool.Conditions().Apply(stored.Status.Conditions, object, metav1.NewTime(p.w.now), change)
-	next.Status.Conditions = slices.DeleteFunc(next.Status.Conditions, func(c metav1.Condition) bool { return c.Type == karpv1.ConditionReady })
-	next.Status.Conditions = append(next.Status.Conditions, *condition.Find(stored.Status.Conditions, karpv1.ConditionReady)) // of nothing else a run decides
-	p.write(func() { p.w.api.put(next) })
-	p.registered.Decided(stored, ring, len(launches.Results))
-	p.w.checks.registers(name, next, result)
-	switch p.w.config.Steps.RegistrationOf(next.Status.Conditions, launches.Results) {
-	case pool.RegistrationHealthy:
-		p.launches.RecordHealthy(name)
-	case pool.RegistrationFailing:
-		p.launches.RecordUnhealthy(name, p.w.now)
-	case pool.RegistrationOpen:
-	}
-}
 
 // For how long no node is launched for pods from an unhealthy pool after another node did not register (RH-02): the first
 // time, and at most.
@@ -59,9 +23,34 @@ type failedRegistration struct {
 	length    time.Duration
 }
 
-// registers records that a node of a pool registered, or did not.
+// launchResults are how the last launches of a pool ended, since its last change.
+type launchResults struct {
+	generation int64
+	failed     []bool
+}
+
+// registers records that a node of a pool registered, or did not, and checks that the condition says what follows from the
+// last four (LC-53).
 func (c *checks) registers(name string, p *karpv1.NodePool, result pool.Result) {
 	healthy := condition.Find(p.Status.Conditions, karpv1.ConditionNodeRegistrationHealthy)
+	seen := c.results[name]
+	if seen.generation != p.Generation {
+		seen = launchResults{generation: p.Generation}
+	}
+	const counted = 4
+	seen.failed = append(seen.failed, !result.Registered)
+	seen.failed = seen.failed[max(0, len(seen.failed)-counted):]
+	c.results[name] = seen
+	failures := 0
+	for _, failed := range seen.failed {
+		if failed {
+			failures++
+		}
+	}
+	isFalse := healthy != nil && healthy.Status == metav1.ConditionFalse
+	if len(seen.failed) == counted && (failures > 1 && !isFalse || failures < 2 && result.Registered && isFalse) {
+		c.w.broken("LC-53", "%d of the last %d nodes of pool %s did not register, and NodeRegistrationHealthy is %+v", failures, counted, name, healthy)
+	}
 	switch last := c.notRegistered[name]; {
 	case healthy == nil || healthy.Status != metav1.ConditionFalse:
 		delete(c.notRegistered, name)

@@ -67,6 +67,7 @@ type Steps struct {
 
 // complete returns the steps with those of the controller where none is given.
 func (s Steps) complete() Steps {
+	s.completeEnds()
 	if s.NodeProtectedBy == nil {
 		s.NodeProtectedBy = cluster.NodeProtectedBy
 	}
@@ -100,6 +101,32 @@ func (s Steps) complete() Steps {
 	if s.RecordLaunch == nil {
 		s.RecordLaunch = (*provision.LaunchBackoff).RecordLaunch
 	}
+	if s.NextPool == nil {
+		s.NextPool = pool.Next
+	}
+	if s.RegistrationOf == nil {
+		s.RegistrationOf = pool.RegistrationOf
+	}
+	if s.RecordRisk == nil {
+		s.RecordRisk = (*risk.Book).Add
+	}
+	if s.CompleteDrivers == nil {
+		s.CompleteDrivers = devices.CompleteDrivers
+	}
+	if s.EvaluateOverlays == nil {
+		s.EvaluateOverlays = overlay.Evaluate
+	}
+	if s.ApplyOverlays == nil {
+		s.ApplyOverlays = (*overlay.State).Apply
+	}
+	if s.LaunchTypes == nil {
+		s.LaunchTypes = (*overlay.State).Apply
+	}
+	return s
+}
+
+// completeEnds completes the steps of nodes that are left, rebooted or terminated.
+func (s *Steps) completeEnds() {
 	if s.AdvanceNode == nil {
 		s.AdvanceNode = drain.AdvanceNode
 	}
@@ -109,22 +136,11 @@ func (s Steps) complete() Steps {
 	if s.NodeMissing == nil {
 		s.NodeMissing = lifecycle.NodeMissing
 	}
-	return s.completeRest()
-}
-
-// completeRest does the same for the other half.
-func (s Steps) completeRest() Steps {
 	if s.AdvanceClaim == nil {
 		s.AdvanceClaim = drain.AdvanceClaim
 	}
 	if s.Interrupt == nil {
 		s.Interrupt = (*interruption.State).Advance
-	}
-	if s.NextPool == nil {
-		s.NextPool = pool.Next
-	}
-	if s.RegistrationOf == nil {
-		s.RegistrationOf = pool.RegistrationOf
 	}
 	if s.BlockEnding == nil {
 		s.BlockEnding = lifecycle.Blocks.Ending
@@ -144,20 +160,4 @@ func (s Steps) completeRest() Steps {
 	if s.AdvanceReboot == nil {
 		s.AdvanceReboot = reboot.Advance
 	}
-	if s.RecordRisk == nil {
-		s.RecordRisk = (*risk.Book).Add
-	}
-	if s.CompleteDrivers == nil {
-		s.CompleteDrivers = devices.CompleteDrivers
-	}
-	if s.EvaluateOverlays == nil {
-		s.EvaluateOverlays = overlay.Evaluate
-	}
-	if s.ApplyOverlays == nil {
-		s.ApplyOverlays = (*overlay.State).Apply
-	}
-	if s.LaunchTypes == nil {
-		s.LaunchTypes = (*overlay.State).Apply
-	}
-	return s
 }

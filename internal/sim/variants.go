@@ -75,6 +75,10 @@ func enrichLater(m *maker) {
 		{0xc028, 0.05, m.denials},
 		{0xc02e, 0.05, m.deletesLaunching},
 		{0xc031, 0.05, m.latePrices},
+		{0xc134, 0.05, m.buffers},
+		{0xc141, 0.05, m.evictionFaults},
+		{0xc14d, 0.05, m.refusals},
+		{0xc157, 0.05, m.losesNodes},
 	} {
 		m.Rand = rand.New(rand.NewPCG(m.c.Seed, f.stream))
 		if m.chance(f.share) {

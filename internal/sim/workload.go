@@ -238,7 +238,9 @@ func (w *World) allow(d *deployment) {
 	} else {
 		least, _ = intstr.GetScaledValueFromIntOrPercent(d.Budget.min, d.Replicas, true)
 	}
-	if allowed := int32(max(0, healthy-least)); allowed != old.Status.DisruptionsAllowed {
+	allowed := int32(max(0, healthy-least))
+	w.checks.allows(d.Name, allowed)
+	if allowed != old.Status.DisruptionsAllowed {
 		next := old.DeepCopy()
 		next.Status.DisruptionsAllowed = allowed
 		w.api.put(next)

@@ -40,25 +40,26 @@ type Config struct {
 	Steps    Steps
 	Protocol func(Shipped) Protocol // nil: that of the controller
 
-	Reserved    []Reservation        // capacity that the account has reserved
-	Risks       bool                 // what was observed of offerings counts when plans are compared
-	Controllers int                  // replicas of the controller on nodes that it manages; 0: it runs elsewhere
-	Repairs     []cloud.Repair       // repair policies; none: nothing is repaired
-	OldRepair   bool                 // repair as it was before it became a method of disruption
-	RebootsHelp float64              // share of reboots that make the node healthy
-	NeverBack   float64              // share of machines that do not come back from one
-	Detach      time.Duration        // of a volume at most
-	Attachable  int32                // volumes of a machine at most
-	Lag         [kinds]time.Duration // of the watch of each kind
-	SlowWrites  time.Duration        // of a batch of claims at most
-	PricesAfter time.Duration        // after the start of a process they are read
-	Boot        time.Duration        // of a machine at most
-	PodStart    time.Duration        // of a pod at most
-	Packs       bool                 // the scheduler prefers full nodes, which it does only if told to
-	NeverJoins  float64              // share of machines that never do
-	Health      bool                 // pools say whether their nodes register (LC-53), and are backed off if not
-	Every       time.Duration        // between two passes of disruption; 0: ten seconds, as the controller has it
-	Pass        time.Duration        // between two passes over an unchanged cluster
+	Reserved     []Reservation        // capacity that the account has reserved
+	Risks        bool                 // what was observed of offerings counts when plans are compared
+	Controllers  int                  // replicas of the controller on nodes that it manages; 0: it runs elsewhere
+	Repairs      []cloud.Repair       // repair policies; none: nothing is repaired
+	OldRepair    bool                 // repair as it was before it became a method of disruption
+	RebootsHelp  float64              // share of reboots that make the node healthy
+	NeverBack    float64              // share of machines that do not come back from one
+	Detach       time.Duration        // of a volume at most
+	Attachable   int32                // volumes of a machine at most
+	Lag          [kinds]time.Duration // of the watch of each kind
+	SlowWrites   time.Duration        // of a batch of claims at most
+	PricesAfter  time.Duration        // after the start of a process they are read
+	BuffersAfter time.Duration        // after the start of a process they can be read
+	Boot         time.Duration        // of a machine at most
+	PodStart     time.Duration        // of a pod at most
+	Packs        bool                 // the scheduler prefers full nodes, which it does only if told to
+	NeverJoins   float64              // share of machines that never do
+	Health       bool                 // pools say whether their nodes register (LC-53), and are backed off if not
+	Every        time.Duration        // between two passes of disruption; 0: ten seconds, as the controller has it
+	Pass         time.Duration        // between two passes over an unchanged cluster
 
 	FirstOnly bool              // a run ends with its first violation
 	Log       func(line string) // nil: not logged
@@ -132,10 +133,13 @@ type World struct {
 	stores     bool                 // some pods have volumes
 	denied     map[string]time.Time // pools whose claims admission denies, until when
 	sticking   map[string]time.Time // volumes that do not come off, until when
-	read       map[string]reading   // claims, as decisions read them
-	readPools  map[*karpv1.NodePool]*karpv1.NodePool
-	quiet      bool // nothing is done to the cluster any more
-	replacing  bool // a pod ends so that another one of its own size follows
+
+	evictionsFail time.Time // until when the API server fails all evictions
+
+	read      map[string]reading // claims, as decisions read them
+	readPools map[*karpv1.NodePool]*karpv1.NodePool
+	quiet     bool // nothing is done to the cluster any more
+	replacing bool // a pod ends so that another one of its own size follows
 
 	checks     checks
 	stats      Stats
@@ -217,9 +221,10 @@ func (w *World) endFaults() {
 	w.quiet = true
 	w.logf("-- from now on nothing happens from outside --")
 	clear(w.market.gone)
-	w.market.failing, w.market.mute, w.market.small = time.Time{}, time.Time{}, time.Time{}
+	w.market.failing, w.market.mute, w.market.small, w.market.refusing = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	clear(w.sticking)
 	clear(w.denied)
+	w.evictionsFail = time.Time{}
 	for _, name := range w.api.nodeNames() {
 		w.makeHealthy(name)
 	}

@@ -19,11 +19,8 @@ import (
 )
 
 const (
-	collectOften  = 10 * time.Second
-	oftenRounds   = 20 // so many rounds after the start, then more slowly
-	collectSlowly = 2 * time.Minute
-	collectWidth  = 100 // instances terminated at a time
-	claimPage     = 500 // claims in one response of the API server
+	collectWidth = 100 // instances terminated at a time
+	claimPage    = 500 // claims in one response of the API server
 )
 
 // Controller is the name of the collector as a controller, and its label in metrics.
@@ -53,7 +50,7 @@ type Collector struct {
 // nothing (D06, D07).
 func (c *Collector) Collect(ctx context.Context) (time.Duration, error) {
 	if !c.Synced() {
-		return collectOften, nil
+		return lifecycle.OrphanInterval(0), nil
 	}
 	// Instances first: a claim that is written in between is then seen (LC-39).
 	instances, err := c.Cloud.List(ctx)
@@ -67,10 +64,8 @@ func (c *Collector) Collect(ctx context.Context) (time.Duration, error) {
 		}
 		c.terminateOrphans(ctx, c.orphans(suspects, claims))
 	}
-	if c.rounds++; c.rounds < oftenRounds {
-		return collectOften, nil
-	}
-	return collectSlowly, nil
+	c.rounds++
+	return lifecycle.OrphanInterval(c.rounds), nil
 }
 
 // suspects are the instances that no claim of the cache has. Mostly there are none, and then all claims

@@ -29,9 +29,8 @@ type PodEvents struct {
 	Workers int
 	Now     func() time.Time
 
-	mu          sync.Mutex
-	last        map[string]time.Time // latest event by node, written or not
-	lastWritten map[string]time.Time // latest event by node that was written: the cache may not have it yet
+	mu    sync.Mutex
+	state lifecycle.PodEvents
 }
 
 type podQueue = workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -69,14 +68,9 @@ func (r *PodEvents) recordPodGone(obj client.Object, queue podQueue) {
 func (r *PodEvents) enqueueIfLater(node string, at time.Time, queue podQueue) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !at.After(r.last[node]) {
-		return
+	if r.state.Record(node, at) {
+		queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: node}})
 	}
-	if r.last == nil {
-		r.last = map[string]time.Time{}
-	}
-	r.last[node] = at
-	queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: node}})
 }
 
 // Reconcile writes the latest event of one node on its claim, if it is due.
@@ -93,7 +87,7 @@ func (r *PodEvents) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		return ctrl.Result{}, err
 	}
 	claim := claims[0]
-	at, due := lifecycle.PodEventDue(claim, r.written(req.Name), r.latest(req.Name), r.Now())
+	at, due := r.due(req.Name, claim)
 	if !due {
 		return ctrl.Result{}, nil
 	}
@@ -107,30 +101,20 @@ func (r *PodEvents) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	return ctrl.Result{}, nil
 }
 
-func (r *PodEvents) latest(node string) time.Time {
+func (r *PodEvents) due(node string, claim *karpv1.NodeClaim) (time.Time, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.last[node]
-}
-
-func (r *PodEvents) written(node string) time.Time {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.lastWritten[node]
+	return r.state.Due(node, claim, r.Now())
 }
 
 func (r *PodEvents) recordWrittenAt(node string, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.lastWritten == nil {
-		r.lastWritten = map[string]time.Time{}
-	}
-	r.lastWritten[node] = at
+	r.state.Written(node, at)
 }
 
 func (r *PodEvents) dropNode(node string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.last, node)
-	delete(r.lastWritten, node)
+	r.state.Drop(node)
 }

@@ -148,7 +148,7 @@ func TestPodEventsAreCoalesced(t *testing.T) {
 	if err := w.api.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "n"}}); err != nil || !w.r.latest("n").IsZero() {
+	if _, err := w.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "n"}}); err != nil || !w.r.state.Record("n", start) {
 		t.Errorf("a node that is gone is kept (%v)", err)
 	}
 }
