@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,6 +24,9 @@ import (
 
 // set changes a field of a NodePool: nodepool/NAME.PATH=VALUE. Nodes that are not what the pool then requests have drifted.
 func (f *File) set(text string, words reqs.Vocabulary) error {
+	if !utf8.ValidString(text) {
+		return fmt.Errorf("--set %q: it is not UTF-8", text)
+	}
 	index, path, value, err := f.assignment(text)
 	if err != nil {
 		return fmt.Errorf("--set %s: %w", text, err)
