@@ -30,7 +30,7 @@ SCENARIO  PODS  PLACED  NODES  SETUP MS  SOLVE MS  MIB     $/H   BOUND    GAP
 s1-500     500     500      8      0.50      9.50    5  10.200  10.000  2.00%
 
 SCENARIO  NODES  AFTER     $/H   AFTER  BOUND  GAP  FIRST MS  LAST MS  ALL MS  MOVED  MIB
-c1-200      200     60  70.000  20.000  0.000    -      5.00     4.00      12    900    0
+c1-200      200     60  70.000  20.000  0.000  -        5.00     4.00      12    900    0
 `},
 		"beside another tool": {pairs: []pair{provision, slow}, compare: true, want: `
 SCENARIO  MS   PEER  FASTER  MIB  PEER  LESS  NODES  PEER     $/H    PEER  CHEAPER

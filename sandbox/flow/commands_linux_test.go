@@ -9,7 +9,7 @@ import (
 // The full screen shows a live cluster, reads from the leader or the objects, and leaves the terminal as it was. TV-01, TV-15, EX-37.
 func TestQuestions_FullScreen(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, disturbsNone)
+	f := newFlow(t, exclusive) // a cluster with few nodes, so that all are on the screen
 	token := f.createToken("operator")
 	f.bind("operator", "cluster-admin")
 	for name, args := range map[string][]string{

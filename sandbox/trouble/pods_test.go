@@ -82,5 +82,5 @@ func TestSpotRoleMissing(t *testing.T) {
 	s.pool("m5a.large", "on-demand", "spot")
 	s.pod("web")
 	s.waitForOutput("get events -A", "Warning SpotServiceLinkedRoleMissing nodeclaim/"+s.name, "AuthFailure.ServiceLinkedRoleCreationNotPermitted", "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com")
-	s.waitForOutput("describe pod -n "+s.namespace+" web", "is not available at present")
+	s.waitForOutput("describe pod -n "+s.namespace+" web", "no instance type that meets its requirements is available at present")
 }
