@@ -140,6 +140,11 @@ func TestQuestions_GoldenOutputs(t *testing.T) {
 	a.golden("explain-node.json", leader("explain", "node", a.node, "-o", "json"))
 	a.sameInYAML(leader("explain", "node", a.node)...)
 	a.golden("explain-objects.txt", pod(a.pending), []string{"explain", "node", a.node}, []string{"explain", "nodepool", a.flow.name})
+	// A plan is shared for seconds, also that of the test before in this cluster.
+	a.waitUntil(soon, "the leader plans with the large pod", func() (bool, string) {
+		plan := a.Run(a.T, leader("plan", "--live", "-o", "json")...)
+		return strings.Contains(plan.Out, a.pending), plan.String()
+	})
 	a.golden("top.txt", leader("top"), []string{"top"})
 	if advice := a.Run(a.T, "advise"); advice.Code != 0 || !strings.Contains(advice.Out, "nodepool/"+a.flow.name+": with karpenter.sh/capacity-type spot as well") || !strings.Contains(advice.Out, "RequirementCosts") {
 		a.Error(advice) // no file: spot prices change, and with them what saves most
