@@ -14,7 +14,7 @@ const module = "github.com/dovetail-sh/dovetail"
 var ofTheWhole = []string{"-count", "-p", "-vet", "-skip"}
 
 // ofTheChoice are flags that say what runs, and give way to a test that is named.
-var ofTheChoice = []string{"-run", "-fuzz", "-fuzztime"}
+var ofTheChoice = []string{"-run", "-fuzz", "-fuzztime", "-fuzzminimizetime"}
 
 var (
 	// What a test says itself about how to repeat it.

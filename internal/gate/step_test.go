@@ -96,7 +96,7 @@ func TestRepeat(t *testing.T) {
 		},
 		"a fuzz target": {
 			command: fuzzCommands(survey{{dir: "internal/reqs", module: ".", fuzz: []string{"FuzzNew"}}}, time.Minute)[0], pkg: module + "/internal/reqs",
-			want: `GOFLAGS=-trimpath CGO_ENABLED=0 go test '-run=^$' '-fuzz=^FuzzNew$' -fuzztime=1m0s ./internal/reqs -count=1`,
+			want: `GOFLAGS=-trimpath CGO_ENABLED=0 go test '-run=^$' '-fuzz=^FuzzNew$' -fuzztime=1m0s -fuzzminimizetime=10x ./internal/reqs -count=1`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
